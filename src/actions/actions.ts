@@ -68,7 +68,7 @@ export class Actions implements OpenedSources {
     this.sources = sources
     this.brokenSources = brokenSources
     this.mappings = new Map(Object.entries(config.sources))
-    this.services = config.services.map((one) => new OpenService(opened, one))
+    this.services = config.services.map((service) => new OpenService(opened, service))
     this.base = { db, log, sources, brokenSources, policy: TABLE_POLICY, owner, random, now: Date.now }
   }
 
@@ -89,7 +89,9 @@ export class Actions implements OpenedSources {
    */
   bulkOf(sources: readonly string[]): BulkAvailability {
     const all = this.servicesOf(sources).map(({ bulk }) => bulk)
-    return all.find(({ usesWebhook }) => usesWebhook) ?? all.find((one) => one.isPossible) ?? firstOf(all)
+    return (
+      all.find(({ usesWebhook }) => usesWebhook) ?? all.find(({ isPossible }) => isPossible) ?? firstOf(all)
+    )
   }
 
   /** The services of some sources; of all, if none is named. */

@@ -86,7 +86,7 @@ export async function forgetSubject(
   const expand = (named: readonly ForgetTarget[]): Promise<Subject> =>
     expandSubject(runPart, named, async (wanted) => {
       const found = await findRowsByInputs(db, sources, wanted)
-      for (const one of found.unreadable) unreadable.set(one.source, one)
+      for (const entry of found.unreadable) unreadable.set(entry.source, entry)
       return found.rows
     })
   const runPart: RunPart = (act) =>
@@ -236,7 +236,7 @@ async function erasePass(
   const { ids, pattern, isCompany, linked } = subject
   const { results, bodies, mentions } = await eraseInDeliveries(runPart, subject)
   let redacted = mentions
-  for (const column of columns.filter((one) => !search.isErasedByMeaning(one)))
+  for (const column of columns.filter((column) => !search.isErasedByMeaning(column)))
     redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, ids))
   const places: Partial<Record<search.CellTable, string[]>> = {}
   for (const table of isCompany ? [] : search.cellTables)
@@ -305,7 +305,7 @@ async function expandSubject(
   const lookups = new Map<number, erase.LinkedLookup>()
   let namedIds: ReadonlySet<number> | null = null
   const addIdentifiers = (found: readonly Identifier[]): void => {
-    for (const one of found) identifiers.set(identifierText(one), one)
+    for (const identifier of found) identifiers.set(identifierText(identifier), identifier)
   }
   const addRows = (found: readonly erase.RowName[]): void => {
     for (const row of found) rows.set(`${row.source}\n${row.key}`, row)
@@ -332,7 +332,7 @@ async function expandSubject(
       ids = [...lookups.keys()]
     }
     const isSearched = createTargetTest(targets)
-    fresh = [...identifiers.values()].filter((one) => !isSearched(one)).map(toForgetTarget)
+    fresh = [...identifiers.values()].filter((identifier) => !isSearched(identifier)).map(toForgetTarget)
   }
   const linked = [...lookups.values()].filter(({ id }) => namedIds?.has(id) !== true)
   return {
@@ -403,12 +403,14 @@ async function eraseInDeliveries(
 
 async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: Subject, named: RegExp) {
   const deliveries = await erase.lockDeliveries(tx, batch)
-  const bodies = deliveries.flatMap((one) => (one.body === null ? [] : [{ ...one, body: one.body }]))
+  const bodies = deliveries.flatMap((delivery) =>
+    delivery.body === null ? [] : [{ ...delivery, body: delivery.body }],
+  )
   const isTarget = createTargetTest(targets)
   const results = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries))
   const redacted = results.flatMap((result): RedactedResult[] => {
     const isSubject =
-      [result.member, ...result.mayBe].some((one) => one !== null && ids.includes(one.id)) ||
+      [result.member, ...result.mayBe].some((member) => member !== null && ids.includes(member.id)) ||
       result.identifiers.some(isTarget)
     if (isSubject) return [{ ...result, redacted: null }]
     if (JSON.stringify(result.raw).search(named) === -1) return []
@@ -420,7 +422,7 @@ async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: 
     tx,
     unreadable.map(({ id }) => ({ id, body: ERASED_BODY })),
   )
-  const removed = redacted.filter((one) => one.redacted === null).length
+  const removed = redacted.filter((result) => result.redacted === null).length
   return { results: removed, bodies: unreadable.length, mentions: redacted.length - removed }
 }
 

@@ -19,10 +19,10 @@ export async function readDeletedRows(
   db: Database,
   known: ReadonlyMap<string, number>,
 ): Promise<DeletedRowsStatus[]> {
-  return (await countDeletedRows(db, [...known.keys()])).map((one) => {
-    const counts = { known: known.get(one.source) ?? 0, deleted: one.rows, hidden: one.hidden }
-    const isHeld = !one.is_kept && isEraseHeld(counts)
-    return { ...one, held: isHeld ? describeHeldErase(one.source, counts) : null }
+  return (await countDeletedRows(db, [...known.keys()])).map((deleted) => {
+    const counts = { known: known.get(deleted.source) ?? 0, deleted: deleted.rows, hidden: deleted.hidden }
+    const isHeld = !deleted.is_kept && isEraseHeld(counts)
+    return { ...deleted, held: isHeld ? describeHeldErase(deleted.source, counts) : null }
   })
 }
 
@@ -85,20 +85,23 @@ export async function createStatusReport(
       ? (await listRetiredSources(db, [])).map(({ source }) => source)
       : Object.values(sources).map(({ name }) => name)
   const states = await Promise.all(names.map((name) => rows.countRowStates(db, { sources: [name] })))
-  const counts = states.map((one) => ({ total: Object.values(one).reduce((sum, n) => sum + n, 0), ...one }))
+  const counts = states.map((counted) => ({
+    total: Object.values(counted).reduce((sum, n) => sum + n, 0),
+    ...counted,
+  }))
   const known = new Map(names.map((name, n) => [name, counts[n]?.total ?? 0]))
   const retired = await listRetiredSources(db, names)
   const paused = await listPaused(db)
   const filled = await listFillRates(db, names)
   return {
-    rows: Object.fromEntries(counts.map((one, n) => [names[n], one])),
+    rows: Object.fromEntries(counts.map((count, n) => [names[n], count])),
     jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
     deliveries: await deliveries.countDeliveryStates(db),
     quarantined_results: await deliveries.countQuarantinedResults(db),
     running_runs: (await runs.listRunning(db)).length,
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     slowed_writes: await listSlowedWrites(db, names),
-    paused: paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    paused: paused.filter((pause) => !retired.some(({ source }) => source === pause.source)),
     deleted: await readDeletedRows(db, known),
     limits: await readRateLimits(db),
     fill_rate: Object.fromEntries(
@@ -106,7 +109,7 @@ export async function createStatusReport(
         source.name,
         toFillRate(
           source,
-          filled.findLast((one) => one.source === source.name),
+          filled.findLast((rate) => rate.source === source.name),
         ),
       ]),
     ),

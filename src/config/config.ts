@@ -55,7 +55,7 @@ export type NotifyTarget = Config['notify'][number]
  * its sources with their steps.
  */
 export function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
-  const all = configured.map((one) => resolveService(parsed, one))
+  const all = configured.map((service) => resolveService(parsed, service))
   const prices = all.map(({ price }) => price)
   const sources = Object.fromEntries(
     Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source, all)] as const),
@@ -123,7 +123,7 @@ function resolveSource(
     return {
       step: {
         service: service.name,
-        services: serving.flatMap((one) => one.name ?? []),
+        services: serving.flatMap(({ name }) => name ?? []),
         isFirst: index === 0,
         next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
         takes: service.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,

@@ -133,8 +133,8 @@ async function loadService(path: string): Promise<GivenService> {
   return { definition: exported, place: path, hasCases: Array.isArray(cases) && cases.length > 0 }
 }
 
-const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>
-  new ConfigProblems(where, [one], cause === undefined ? {} : { cause })
+const loadProblem = (where: string, problem: Problem, cause?: unknown): ConfigProblems =>
+  new ConfigProblems(where, [problem], cause === undefined ? {} : { cause })
 
 /** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
 const RELOAD_PARAMETER = 'fillrate-read'

@@ -158,8 +158,8 @@ export class ConditionTicker {
     const { db, own } = this.#process
     const news = own.takeKeyNews()
     try {
-      for (const one of news)
-        await (one.isAccepted ? acceptKey(db, [one.scope]) : refuseKey(db, one, one.reason))
+      for (const entry of news)
+        await (entry.isAccepted ? acceptKey(db, [entry.scope]) : refuseKey(db, entry, entry.reason))
     } catch (error) {
       own.putBackKeyNews(news)
       throw error
@@ -344,7 +344,7 @@ export class ProcessState {
   /** The service has accepted a call with a key: whichever process has found it rejected before, it is not now. */
   acceptKey(scope: string): void {
     if (!this.#refused.has(scope)) return
-    this.#refused = new Set([...this.#refused].filter((one) => one !== scope))
+    this.#refused = new Set([...this.#refused].filter((other) => other !== scope))
     this.#keyNews.set(scope, { scope, isAccepted: true })
     this.changed.notify()
   }
@@ -358,7 +358,7 @@ export class ProcessState {
 
   /** What could not be stored. Later news of the same key stand. */
   putBackKeyNews(news: readonly KeyNews[]): void {
-    for (const one of news) if (!this.#keyNews.has(one.scope)) this.#keyNews.set(one.scope, one)
+    for (const entry of news) if (!this.#keyNews.has(entry.scope)) this.#keyNews.set(entry.scope, entry)
   }
 
   /** @param stored the keys that are refused as far as any process knows */

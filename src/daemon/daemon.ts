@@ -294,7 +294,7 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
             onMended: () => mended.abort(),
           }),
       )
-      const tasks = workers.flatMap((one) => one.tasks())
+      const tasks = workers.flatMap((worker) => worker.tasks())
       await Promise.all(tasks.map((task) => supervise(deps, runs, task, until)))
       await whenAvailable(options.reopen)
     }
@@ -350,11 +350,11 @@ const RETENTION_PACE_MS = 200
 export async function runConfiguration(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, owner } = deps
   const { signal } = options
-  const services = deps.services.map((one) => ({
-    deps: one,
-    workers: new Workers(one, {
-      sources: [...one.sources.values()],
-      calls: one,
+  const services = deps.services.map((service) => ({
+    deps: service,
+    workers: new Workers(service, {
+      sources: [...service.sources.values()],
+      calls: service,
       signal,
       deliveries: options.deliveries,
       onMended: options.onMended,

@@ -234,7 +234,8 @@ export class LiveSyncRun {
         },
         {
           signal: stopped.signal,
-          rateOf: ({ service }) => this.#parts.find((one) => one.service === service)?.workers.rate() ?? null,
+          rateOf: ({ service }) =>
+            this.#parts.find((part) => part.service === service)?.workers.rate() ?? null,
           areWorkersShared: true,
         },
       )

@@ -112,7 +112,7 @@ export class Notifier {
     const due = await this.#listDue(db)
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
-      for (const { body, note } of due.filter((one) => one.target === target)) {
+      for (const { body, note } of due.filter((message) => message.target === target)) {
         if (!(await this.#attempt(target, body))) break
         await note()
         count++

@@ -61,7 +61,9 @@ export function advanceCursor(
 ): Pick<SourceCursor, 'changedUntil' | 'running'> {
   // As in `readSince`.
   const known = cursor !== null && cursor.startedAt <= start.now ? cursor : null
-  const running = new Map(start.running.map((one) => [one.id, earliestStart(one, known)]))
+  const running = new Map(
+    start.running.map((transaction) => [transaction.id, earliestStart(transaction, known)]),
+  )
   return { changedUntil: [...running.values()].reduce(earliest, start.now), running }
 }
 

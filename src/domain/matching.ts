@@ -362,7 +362,7 @@ function isInListOrder(
   const listed = results
     .map(({ requestId }, at) => ({ place: order[at] ?? -1, listed: places.get(requestId) }))
     .toSorted((a, b) => a.place - b.place)
-    .flatMap((one) => one.listed ?? [])
+    .flatMap(({ listed }) => listed ?? [])
   return listed.every((index, at) => at === 0 || index > (listed[at - 1] ?? -1))
 }
 

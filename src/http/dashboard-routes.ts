@@ -134,7 +134,7 @@ function registerPages(
     server.post(action.path, (request, reply) =>
       answer(request, reply, page, async () => {
         const redirect = await action.perform(request, deps)
-        for (const one of [readData, verdict, reasons]) one.invalidate()
+        for (const cache of [readData, verdict, reasons]) cache.invalidate()
         return { redirect }
       }),
     )

@@ -129,7 +129,9 @@ export class DryRun implements UnstoredRows {
         const isPicked = ({ key, settledUntil, lacks }: PickCandidate): boolean =>
           settledUntil === null && !known.has(key) && (pass.phase !== 'due' || lacks)
         // With whatever was requested before: it is stored, and taken from there.
-        const anew = candidates.filter(isPicked).map((one) => ({ ...one, missed: NOTHING_MISSED }))
+        const anew = candidates
+          .filter(isPicked)
+          .map((candidate) => ({ ...candidate, missed: NOTHING_MISSED }))
         return { ...read, candidates: anew, gone: [] }
       },
       claim: async (tx, _source, _run, candidates, bounds) => {
@@ -288,7 +290,7 @@ export class DryRun implements UnstoredRows {
       },
       part.deps.policy.sourceTimeoutMs,
     )
-    const results = new Map(previewed.map((one) => [one.row.key, one]))
+    const results = new Map(previewed.map((preview) => [preview.row.key, preview]))
     for (const row of rows) {
       const [result, kind] = [results.get(row.key), kinds.get(row.key)]
       // Its lookup was deleted, and is to be chosen anew.
@@ -337,7 +339,7 @@ export class DryRun implements UnstoredRows {
       const read = await withTableTimeouts(tx, part.deps.policy.sourceTimeoutMs, () =>
         readAtPlace(tx, place, rows),
       )
-      const open = read.filter((one) => isSame(one) && one.settledUntil === null)
+      const open = read.filter((candidate) => isSame(candidate) && candidate.settledUntil === null)
       return { candidates: read, page: await this.#request(tx, place, open) }
     })
     const found = new Map(candidates.map((candidate) => [candidate.key, candidate]))
@@ -390,7 +392,7 @@ async function readAtPlace(
     const isFound = first?.missed.earlier.onlyBlanks === true
     const open = withoutOutputs((isFound && source.afterFound) || source, filledBefore(first))
     const read = await readCandidatesByKey(tx, open, [...missed.keys()], part.service)
-    candidates.push(...read.map((one) => ({ ...one, missed: missed.get(one.key) ?? null })))
+    candidates.push(...read.map((candidate) => ({ ...candidate, missed: missed.get(candidate.key) ?? null })))
   }
   return candidates
 }

@@ -95,7 +95,7 @@ class SourcesPick {
     const [picked] = await Promise.allSettled([this.#pickAll()])
     // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
     const [reconciled] = await Promise.allSettled([this.#reconcileAll()])
-    for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
+    for (const result of [picked, reconciled]) if (result.status === 'rejected') throw result.reason
   }
 
   async #pickAll(): Promise<void> {
@@ -371,7 +371,7 @@ export async function forgetDeleted(
   { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
 ): Promise<ForgetDeletedReport> {
   const known = await countDeletedRows(deps.db, [source.name])
-  const deleted = known.reduce((sum, one) => sum + one.rows, 0)
+  const deleted = known.reduce((sum, { rows }) => sum + rows, 0)
   const erased = dryRun ? null : await eraseAllDeleted(deps, source, true, signal)
   return { dry_run: dryRun, source: source.name, deleted, erased }
 }

@@ -185,10 +185,10 @@ export function isAfterItself<Part extends Pick<ServicePart, 'name' | 'sources'>
 ): boolean {
   const earlier = new Set<Part>()
   for (const queue = [part]; queue.length > 0;)
-    for (const one of partsBefore(queue.pop() ?? part, parts))
-      if (!earlier.has(one)) {
-        earlier.add(one)
-        queue.push(one)
+    for (const before of partsBefore(queue.pop() ?? part, parts))
+      if (!earlier.has(before)) {
+        earlier.add(before)
+        queue.push(before)
       }
   return earlier.has(part)
 }
@@ -263,8 +263,8 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   const isDryRun = options.dryRun != null
   const served: RequestedSources[] = []
   for (const deps of services) {
-    const one = await findServed(deps, options, observations)
-    if (one !== null || services.length === 1) served.push(one ?? { deps, sources: [], leftOut: [] })
+    const found = await findServed(deps, options, observations)
+    if (found !== null || services.length === 1) served.push(found ?? { deps, sources: [], leftOut: [] })
   }
   const [first] = served
   if (first === undefined) throw new Error('no service serves these sources')
@@ -274,7 +274,7 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     deps,
     name: deps.serviceName ?? '',
     sources,
-    leftOut: new Map(leftOut.map((one) => [one.source, one])),
+    leftOut: new Map(leftOut.map((entry) => [entry.source, entry])),
   }))
   const gathering = prepared.filter(
     (part) => partsBefore(part, prepared).length > 0 && !isAfterItself(part, prepared),
@@ -354,7 +354,7 @@ async function findServed(
   for (const name of paused) observations.pausedSources.add(name)
   const sources = named.flatMap((name) => (paused.includes(name) ? [] : (deps.sources.get(name) ?? [])))
   // It may have been mended a moment ago.
-  for (const source of sources.filter((one) => !isFit(one)))
+  for (const source of sources.filter((source) => !isFit(source)))
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
   const leftOut = listLeftOut(deps, served).filter(({ source }) => !paused.includes(source))
   return { deps, sources, leftOut }

@@ -126,7 +126,7 @@ class RunExecution {
 
   async execute(): Promise<RunReport> {
     const { id, token, parts } = this.#run
-    const detach = this.#parts.map((one) => this.#attach(one))
+    const detach = this.#parts.map((part) => this.#attach(part))
     this.#options.onStarted?.(id)
     // Ends after the other steps: keys may be compared for longer than the lease lasts.
     const idle = new AbortController()
@@ -183,7 +183,7 @@ class RunExecution {
     this.#parts.find(({ part }) => part.service === service)?.workers.rate() ?? null
 
   readonly #onPartFailure = (part: ServicePart, error: unknown): void => {
-    const running = this.#parts.find((one) => one.part === part)
+    const running = this.#parts.find((running) => running.part === part)
     if (running !== undefined) this.#failPart(running, error)
   }
 
@@ -439,8 +439,8 @@ async function countSources(
 ): Promise<SourceCount[]> {
   const counted: SourceCount[] = []
   for (const source of sources) {
-    const one = await countSource(deps, source, options)
-    if (one !== null) counted.push(one)
+    const count = await countSource(deps, source, options)
+    if (count !== null) counted.push(count)
   }
   return counted
 }

@@ -214,7 +214,7 @@ function createResults(
   if (!opportunity.injects('shuffle')) return results
   const draw = opportunity.draw('shuffle')
   const places = new Map(results.map((result) => [result, draw.next()]))
-  return results.toSorted((one, other) => (places.get(one) ?? 0) - (places.get(other) ?? 0))
+  return results.toSorted((a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0))
 }
 
 /** The outcome of one post: the receiver's status, or why there was none. */

@@ -41,9 +41,9 @@ export async function insertDeliveries(
   // JSON they would be escaped and parsed again.
   const sorted = deliveries.toSorted((a, b) => (a.contentForJob < b.contentForJob ? -1 : 1))
   const values = sorted.map(
-    (one) =>
-      sql`(case when exists (select from fillrate.jobs where key = ${one.job}::uuid) then ${one.contentForJob}::uuid else ${one.content}::uuid end,
-           ${one.eventId}, ${service}::smallint, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
+    (result) =>
+      sql`(case when exists (select from fillrate.jobs where key = ${result.job}::uuid) then ${result.contentForJob}::uuid else ${result.content}::uuid end,
+           ${result.eventId}, ${service}::smallint, ${result.job}::uuid, ${result.jobId}, ${result.state}, ${result.reason}, ${result.body}, decode(${result.raw}, 'base64'))`,
   )
   const { rows } = await sql<{ id: string }>`
     insert into fillrate.deliveries (id, event_id, service_id, job_key, job_id, state, reason, body, raw)

@@ -200,7 +200,7 @@ export async function eraseLookups(
   await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
-    records: lookups.filter((one) => one.record).length,
+    records: lookups.filter(({ record }) => record).length,
     rows,
     changes: deleted[0]?.changes ?? 0,
   }
@@ -335,7 +335,7 @@ export async function eraseCells(
     case when jsonb_typeof(${cells}) = 'object' then
       (select coalesce(jsonb_object_agg(c.k, c.v), '{}') from jsonb_each(${cells}) c (k, v)
         where not (${sql.join(
-          all.map((one) => names(sql`${one} -> c.k`)),
+          all.map((part) => names(sql`${part} -> c.k`)),
           sql` or `,
         )})) else ${cells} end`
   const count = async (statement: RawBuilder<unknown>): Promise<number> =>

@@ -248,10 +248,10 @@ export async function completeLookups(
            ${next === null ? sql`null` : sql`(select jsonb_agg(leased order by id) from leased)`} as leased`
   const { stored, leased } = await readOne(db, statement)
   const isStored = new Set(stored)
-  const unstored = results.filter((one) => !isStored.has(one.id))
+  const unstored = results.filter(({ id }) => !isStored.has(id))
   await storeLateRecords(
     db,
-    unstored.filter((one) => one.state === Lookup.found),
+    unstored.filter(({ state }) => state === Lookup.found),
   )
   const token = next?.token ?? ''
   return { leased: (leased ?? []).map((lookup) => ({ ...lookup, token })), unstored }
@@ -349,7 +349,7 @@ async function storeDelivered<Result extends DeliveredResult>(
   ) as [Result[], Result[]]
   await storeLateRecords(
     tx,
-    others.filter((one) => one.state === Lookup.found),
+    others.filter(({ state }) => state === Lookup.found),
   )
   return stored
 }

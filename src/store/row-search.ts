@@ -113,7 +113,7 @@ const isByRun = ({ run, state }: RowFilter): boolean => run !== null || state ==
 
 /** The failures that are wanted alone; none: other rows are, too. */
 const failuresOf = ({ state }: RowFilter): FailureState[] =>
-  FAILURE_STATES.filter((one) => state === 'not_enriched' || state === one)
+  FAILURE_STATES.filter((failure) => state === 'not_enriched' || state === failure)
 
 /** The order of a search, by columns; of an only source, its name would hide that an index has the order. */
 function listOrder(filter: RowFilter): ReadonlyArray<'failure' | 'source' | 'key'> {
@@ -154,7 +154,7 @@ function matchesSql({ source, state, run, reason }: RowFilter): RawBuilder<unkno
 /** Searches of an index each, in place of an OR, which would read the whole table. */
 function hasIdentitySql({ key, lookups }: SearchedIdentity): RawBuilder<unknown> {
   const ids = sql`select l.id from fillrate.lookups l
-     where (l.kind, l.key) in (select * from unnest(${lookups.map((one) => one.kind)}::text[], ${lookups.map((one) => one.key)}::text[]))`
+     where (l.kind, l.key) in (select * from unnest(${lookups.map(({ kind }) => kind)}::text[], ${lookups.map(({ key }) => key)}::text[]))`
   return sql`(r.source, r.key) in (
     select n.source, x.key from (select distinct source from fillrate.row_counts) n
       join fillrate.rows x on x.source = n.source and x.key = ${key}
@@ -211,7 +211,7 @@ export async function countFailureReasons(
      group by source, state, 3, 6
      order by rows desc, array_position(array[${FAILURES}], state), source, 3, 6`.execute(db)
   const named = await withServiceNames(db, rows)
-  return named.map(({ isPartial, ...one }) => ({ ...one, ...(isPartial && { isPartial }) }))
+  return named.map(({ isPartial, ...row }) => ({ ...row, ...(isPartial && { isPartial }) }))
 }
 
 export interface FailedRow {

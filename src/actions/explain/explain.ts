@@ -139,8 +139,14 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     missed_lookups: lookups.slice(0, missed.length),
     job,
     record: found.at(-1)?.record ?? null,
-    fields: found.flatMap((one) =>
-      explainFields(deps.served.get(one.service) ?? source, one, { row, columns, skipped, changes, names }),
+    fields: found.flatMap((record) =>
+      explainFields(deps.served.get(record.service) ?? source, record, {
+        row,
+        columns,
+        skipped,
+        changes,
+        names,
+      }),
     ),
     changes: changes.map((change) => toRowChange(source, change, names)),
     next,
@@ -284,9 +290,9 @@ export function explainFields(
   const now = coerceRecord(source, record, confidence)
   const service = toServiceName(situation.names, lookup.service)
   return source.outputs.map(({ column, mapping: { field, sql } }) => {
-    const isOf = (one: { readonly column: string }): boolean => one.column === column
+    const isOf = (cell: { readonly column: string }): boolean => cell.column === column
     const current = situation.columns.find(isOf)
-    const stored = situation.skipped.find((one) => isOf(one) && one.service === service.service)
+    const stored = situation.skipped.find((cell) => isOf(cell) && cell.service === service.service)
     const misfit = now.skipped.find(isOf)
     const value = sql === null ? now.values[column] : undefined
     return {
@@ -424,7 +430,7 @@ function toColumnStates(
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
   return current.cells.map(({ column, value, blank }) => {
-    const writer = blank ? undefined : writers.find((one) => holdsWrite(one, column, value))
+    const writer = blank ? undefined : writers.find((writer) => holdsWrite(writer, column, value))
     const change = writer?.changes.find(({ after }) => isDeepStrictEqual(after[column], value))
     return {
       column,

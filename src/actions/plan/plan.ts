@@ -32,7 +32,7 @@ export async function createPlan(
     estimate: new LookupEstimate(),
     account: openAccount(service, options),
   }))
-  const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((one) => [one.source, one]))
+  const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((entry) => [entry.source, entry]))
   const names = planned.flatMap(({ sources }) => sources.map(({ name }) => name))
   const paused = await pauses.filterPaused(db, [...new Set([...names, ...leftOut.keys()])].sort())
   const sources: SourcePlan[] = []

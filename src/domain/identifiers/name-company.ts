@@ -87,9 +87,9 @@ function toKey(input: NameInput): string {
  */
 export function listNameKeys(key: string): string[] {
   const [name, company, first, last, domain] = key.split('|')
-  const names = [name, first && last && `${first}+${last}`].filter((one) => one)
-  const companies = [company, domain].filter((one) => one)
-  return [...new Set([key, ...names.flatMap((one) => companies.map((other) => `${one}|${other}`))])]
+  const names = [name, first && last && `${first}+${last}`].filter((name) => name)
+  const companies = [company, domain].filter((company) => company)
+  return [...new Set([key, ...names.flatMap((name) => companies.map((other) => `${name}|${other}`))])]
 }
 
 function toKeyPart(text: string): string {

@@ -183,7 +183,7 @@ const isBlank = (cell: HtmlPart): boolean =>
   cell === '' ||
   cell === undefined ||
   cell === false ||
-  (Array.isArray(cell) && cell.every((one: HtmlPart) => isBlank(one)))
+  (Array.isArray(cell) && cell.every((part: HtmlPart) => isBlank(part)))
 
 /**
  * A table. On a narrow screen each line is a card, with the names of the columns before the values.

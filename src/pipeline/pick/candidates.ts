@@ -139,12 +139,12 @@ export async function readCandidates(
   let [fresh, complete] = [lacking, scanned - lacking]
   const dispositions: Partial<Record<Disposition, number>> = {}
   let known = scanned
-  for (const one of unsettled ?? []) {
-    known -= one.new
-    if (one.disposition === 'complete') continue
-    dispositions[one.disposition] = one.rows
-    fresh -= one.lacking
-    complete -= one.rows - one.lacking
+  for (const counted of unsettled ?? []) {
+    known -= counted.new
+    if (counted.disposition === 'complete') continue
+    dispositions[counted.disposition] = counted.rows
+    fresh -= counted.lacking
+    complete -= counted.rows - counted.lacking
   }
   const candidates = rows.filter(isCandidate).map(withEarlier)
   return {

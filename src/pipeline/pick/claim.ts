@@ -164,7 +164,11 @@ export async function findSuppressedRows(
     ),
   )
   const suppressed = await suppressions.findSuppressed(db, identified)
-  return new Set(identified.flatMap((one) => (suppressed.has(identifierText(one)) ? one.rowIndex : [])))
+  return new Set(
+    identified.flatMap((identifier) =>
+      suppressed.has(identifierText(identifier)) ? identifier.rowIndex : [],
+    ),
+  )
 }
 
 export interface ClaimResult {

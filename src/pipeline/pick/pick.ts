@@ -274,7 +274,8 @@ function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly
   pass.skippedInPhase += skipped.length
   if (pass.phase === 'due' || pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
   // Abandoned rows were counted in their own phase.
-  if (pass.phase === 'scan') budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
+  if (pass.phase === 'scan')
+    budget.skip(skipped.filter(({ disposition }) => disposition === 'eligible').length)
   if (pass.phase === 'due') budget.skip(skipped.length)
 }
 

@@ -90,7 +90,10 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
-    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
+    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((candidate) => [
+      candidate.key,
+      candidate,
+    ]),
   )
   return {
     resumed: 0,
@@ -120,8 +123,8 @@ async function readAtLaterStep(
   const own = found.filter(({ missed }) => missed !== null)
   const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
-  const lacking = new Map(blanks.map((one) => [one.key, one]))
-  return own.map((one) => lacking.get(one.key) ?? one)
+  const lacking = new Map(blanks.map((candidate) => [candidate.key, candidate]))
+  return own.map((candidate) => lacking.get(candidate.key) ?? candidate)
 }
 
 /** Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there. */
@@ -133,7 +136,9 @@ async function resumeAtLater(
 ): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
   const { isFirst, services } = step
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
-  const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
+  const waiting = candidates.filter(
+    (candidate) => candidate.disposition === 'abandoned' && candidate.missed !== null,
+  )
   const keys = waiting.map(({ key }) => key)
   const resumed = new Set(await resumeAtLaterStep(tx, name, keys, { run, service, services }))
   return { candidates: candidates.filter(({ key }) => !resumed.has(key)), resumed: resumed.size }
@@ -266,7 +271,7 @@ async function claimKeys(
   const found = await withTableTimeouts(tx, timeoutMs, () =>
     readChangedRows(tx, source, run, runningIds, keys),
   )
-  const present = new Set(found.map((one) => one.key))
+  const present = new Set(found.map(({ key }) => key))
   const missing = keys.filter((key) => !present.has(key))
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
   await markDeleted(tx, source, deleted)
@@ -275,7 +280,7 @@ async function claimKeys(
     tx,
     source,
     run,
-    found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
+    found.filter(({ disposition }) => disposition === 'eligible' || disposition === 'abandoned'),
   )
   const candidates = await settleStamped(tx, source, left)
   if (candidates.length === 0) return NOTHING

@@ -130,9 +130,9 @@ export class CallLedger {
 
   /** Calls of an earlier leader, the oldest first; when each window began that they are in is not known. */
   remember(calls: readonly EarlierCalls[]): void {
-    for (const one of calls) {
-      this.sent += one.calls
-      this.#add(one.calls, Number.NEGATIVE_INFINITY, one.at, 0)
+    for (const entry of calls) {
+      this.sent += entry.calls
+      this.#add(entry.calls, Number.NEGATIVE_INFINITY, entry.at, 0)
     }
   }
 

@@ -202,7 +202,9 @@ class CallWindow {
   #restore({ windows, reserved }: LimitUsage, now: number): void {
     const { windowMs, endpoint } = this.limit
     const [known] = windows
-      .filter((one) => one.windowMs >= windowMs && (one.endpoint === null || one.endpoint === endpoint))
+      .filter(
+        (limit) => limit.windowMs >= windowMs && (limit.endpoint === null || limit.endpoint === endpoint),
+      )
       .toSorted((a, b) => a.windowMs - b.windowMs)
     this.calls.remember((known?.calls ?? []).map(([ageMs, calls]) => ({ at: now - ageMs, calls })))
     if (reserved > 0) this.calls.remember([{ at: now, calls: reserved }])

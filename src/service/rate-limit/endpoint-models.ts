@@ -98,7 +98,10 @@ export class EndpointModels {
     if (inherited !== null && (inherited.isBeside || documented.limits.length === 0))
       (this.#beside ?? this.#account).model.unstated.restore(inherited, [], now)
     const learnt = this.documented.isByEndpoint ? (documented.usage?.learnt ?? []) : []
-    const known = [...(Object.keys(own) as CalledEndpoint[]), ...learnt.flatMap((one) => one.endpoint ?? [])]
+    const known = [
+      ...(Object.keys(own) as CalledEndpoint[]),
+      ...learnt.flatMap(({ endpoint }) => endpoint ?? []),
+    ]
     for (const endpoint of new Set(known)) {
       const forMs = own[endpoint]
       const model = new RateLimitModel(null, until(forMs))

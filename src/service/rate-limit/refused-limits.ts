@@ -27,7 +27,7 @@ export function prepareModel(
   now: number,
 ): void {
   unstated.document(documented.of(endpoint).map(({ windowMs }) => windowMs))
-  const found = learnt.find((one) => one.endpoint === endpoint)
+  const found = learnt.find((limit) => limit.endpoint === endpoint)
   // A description that states another limit now may be right.
   if (found === undefined || found.stated !== leastStated(documented, endpoint)) return
   const { calls, windowMs } = found

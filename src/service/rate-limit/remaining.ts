@@ -73,7 +73,7 @@ export class Remaining {
     this.#latest = Math.max(this.#latest, call.order)
     this.#sentAt = Math.max(this.#sentAt, call.sentAt)
     this.#silent = this.#silent.filter((silentAt) => silentAt > this.#sentAt)
-    const last = this.#last.findIndex((one) => one.at > this.#sentAt)
+    const last = this.#last.findIndex(({ at }) => at > this.#sentAt)
     this.#last.splice(0, last === -1 ? this.#last.length : last)
     while ((this.#last.at(-1)?.remaining ?? -1) >= remaining) this.#last.pop()
     this.#last.push({ remaining, at })

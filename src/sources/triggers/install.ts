@@ -23,7 +23,7 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
   const { create, function: name, functionName, triggers, probe } = triggerSql(source)
   await withPrivilegeHelp(tx, source, async () => {
     const there = await findTriggers(tx, functionName)
-    const isKept = (one: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, one))
+    const isKept = (found: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, found))
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
     for (const { role } of await listExecutors(tx, functionName))
@@ -74,21 +74,21 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
       state: 'wrong',
       why: `${executor.role} may execute their function, and so gain the privileges of the role that installed it`,
     }
-  const elsewhere = there.find((one) => !triggers.some(({ table }) => table === tableOf(one)))
+  const elsewhere = there.find((found) => !triggers.some(({ table }) => table === tableOf(found)))
   if (elsewhere)
     return {
       state: 'wrong',
       why: `its triggers are on ${elsewhere.schema}.${elsewhere.table}, another table`,
     }
-  const missing = triggers.find((trigger) => !there.some((one) => isSame(trigger, one)))
+  const missing = triggers.find((trigger) => !there.some((found) => isSame(trigger, found)))
   if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing on ${missing.table}` }
-  const off = there.find((one) => !['O', 'A'].includes(one.enabled))
+  const off = there.find(({ enabled }) => !['O', 'A'].includes(enabled))
   if (off) return { state: 'wrong', why: `the trigger ${off.name} is disabled` }
-  const isAsMade = (one: FoundTrigger): boolean =>
-    one.body === body && one.definer && one.settings.join() === settings.join()
+  const isAsMade = (found: FoundTrigger): boolean =>
+    found.body === body && found.definer && found.settings.join() === settings.join()
   if (!there.every(isAsMade))
     return { state: 'wrong', why: 'its triggers were made from another mapping, or by another version' }
-  const mute = there.find((one) => !one.records)
+  const mute = there.find(({ records }) => !records)
   if (mute)
     return {
       state: 'wrong',

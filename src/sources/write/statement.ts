@@ -32,26 +32,26 @@ export function composeJsonSql(cells: readonly JsonCell[], as: 'jsonb' | 'column
   const first = cells[0]
   if (!first) throw new RangeError('a json column without any key')
   const root: Level = { leaves: new Map(), inner: new Map() }
-  for (const one of cells) insertKey(root, one.cell.path, one)
+  for (const leaf of cells) insertKey(root, leaf.cell.path, leaf)
   const column = jsonColumnSql(first.cell)
   const composed = levelSql(root, [], column)
   return as === 'column' && first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
 }
 
-function insertKey(at: Level, path: readonly string[], one: JsonCell): void {
+function insertKey(at: Level, path: readonly string[], leaf: JsonCell): void {
   const [key = '', ...rest] = path
   if (rest.length === 0) {
-    at.leaves.set(key, one)
+    at.leaves.set(key, leaf)
     return
   }
   const inner = at.inner.get(key) ?? { leaves: new Map(), inner: new Map() }
   at.inner.set(key, inner)
-  insertKey(inner, rest, one)
+  insertKey(inner, rest, leaf)
 }
 
 function levelSql(at: Level, path: readonly string[], column: string): string {
   const now = `coalesce(nullif(${column} #> ${quoteList(path)}, 'null'), '{}')`
-  const leaves = [...at.leaves].map(([key, one]) => additionSql(one.written, key, one.value))
+  const leaves = [...at.leaves].map(([key, leaf]) => additionSql(leaf.written, key, leaf.value))
   const inner = [...at.inner].map(([key, next]) =>
     additionSql(`(${conditionsIn(next).join(' or ')})`, key, levelSql(next, [...path, key], column)),
   )
@@ -62,7 +62,7 @@ const additionSql = (written: string, key: string, value: string): string =>
   `case when ${written} then jsonb_build_object(${quoteLiteral(key)}, ${value}) else '{}' end`
 
 const conditionsIn = (at: Level): string[] => [
-  ...[...at.leaves.values()].map((one) => one.written),
+  ...[...at.leaves.values()].map(({ written }) => written),
   ...[...at.inner.values()].flatMap(conditionsIn),
 ]
 
@@ -223,7 +223,7 @@ interface ResultColumns {
 
 /** Returns what reads the rows of an update's statement. */
 export function resultReader(update: Cells): (row: object) => RowResult {
-  const previous = previousValues(update).map((one, n) => ({ ...one, column: `~before${n}` }))
+  const previous = previousValues(update).map((value, n) => ({ ...value, column: `~before${n}` }))
   const readAfter = afterReader(update.cells)
   const readBefore = (row: ResultColumns): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
@@ -233,8 +233,8 @@ export function resultReader(update: Cells): (row: object) => RowResult {
     }
     return Object.fromEntries(entries)
   }
-  return (one) => {
-    const row = one as ResultColumns
+  return (result) => {
+    const row = result as ResultColumns
     const written = row.state === 'written'
     return {
       index: row.index,
@@ -269,10 +269,10 @@ export function afterReader(cells: readonly MappedCell[]) {
     isWritten: (columns: CellColumns) => boolean,
   ): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
-    for (const one of columns) {
-      if (!isWritten(one)) continue
-      const text = row[one.after] as string | null
-      entries.push([one.cell.column, text === null ? null : readCellText(one.cell, text)])
+    for (const column of columns) {
+      if (!isWritten(column)) continue
+      const text = row[column.after] as string | null
+      entries.push([column.cell.column, text === null ? null : readCellText(column.cell, text)])
     }
     return Object.fromEntries(entries)
   }

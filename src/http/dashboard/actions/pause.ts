@@ -49,7 +49,7 @@ export const resumeAction = defineAction({
   find: (request, deps) => requireSource(request, deps).name,
   pageOf: sourceUrl,
   confirm: async (source, { db }) => {
-    const pause = (await pauses.listPaused(db)).find((one) => one.source === source)
+    const pause = (await pauses.listPaused(db)).find((paused) => paused.source === source)
     return {
       title: `Resume ${source}`,
       body:

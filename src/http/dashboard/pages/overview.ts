@@ -46,7 +46,7 @@ const servicesCard = (
         {
           name: 'limit',
           cell: ({ limits }) =>
-            limits.length === 0 ? '–' : limits.map((one) => limitText(one, data.readAt)),
+            limits.length === 0 ? '–' : limits.map((limit) => limitText(limit, data.readAt)),
         },
         { name: 'calls today', kind: 'number', cell: ({ today }) => countOrDash(today?.calls) },
         { name: '429s', kind: 'number', cell: ({ today }) => countOrDash(today?.throttled) },
@@ -75,7 +75,7 @@ function serviceState(
   const condition = findServiceCondition(conditions, name)
   if (condition !== undefined)
     return badge(formatState(condition.kind), condition.severity === 'error' ? 'bad' : 'warn')
-  const status = limits.find((one) => one.status?.live === true)?.status
+  const status = limits.find(({ status }) => status?.live === true)?.status
   if (status == null) return badge('idle', 'quiet')
   return [
     badge('calling', 'busy'),

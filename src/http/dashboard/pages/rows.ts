@@ -62,9 +62,11 @@ export const rowsPage: Page = {
     // Of one row, one run or one reason, only the rows are shown.
     const isByReason =
       search.after === null &&
-      [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
+      [search.text, search.filter.run, search.filter.reason].every((value) => value === null)
     const reasons = isByReason
-      ? (await readReasons()).filter((one) => (source ?? one.source) === one.source && isIn(one.state, state))
+      ? (await readReasons()).filter(
+          (reason) => (source ?? reason.source) === reason.source && isIn(reason.state, state),
+        )
       : []
     return {
       body: html`${pageHead('Rows')} ${filterForm(page)} ${reasonNote(search, canAct)}
@@ -123,7 +125,7 @@ function filterForm({ search: { text, filter }, sources }: RowPage): SafeHtml {
 /** The reason that is filtered by, which has no field of its own, and what to do about rows in this state. */
 function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
   const { reason, state, source, run } = search.filter
-  const failure = FAILURE_STATES.find((one) => one === state)
+  const failure = FAILURE_STATES.find((name) => name === state)
   if (reason === null && failure === undefined) return null
   return html`<p class="note">
     ${
@@ -187,7 +189,7 @@ function parseRowQuery(query: URLSearchParams): RowSearch {
     text: given('q'),
     filter: {
       source: given('source'),
-      state: [...ROW_STATES, 'not_enriched' as const].find((one) => one === query.get('state')) ?? null,
+      state: [...ROW_STATES, 'not_enriched' as const].find((state) => state === query.get('state')) ?? null,
       // A reason may be empty: rows without one.
       reason: query.get('reason'),
       run: Number.isSafeInteger(run) && run > 0 ? run : null,
@@ -202,7 +204,7 @@ const searchUrl = ({ text, filter }: RowSearch): string =>
 
 /** The address of the page that goes on from a place. */
 function nextUrl(search: RowSearch, { source, key, state }: RowPlace): string {
-  const after = new URLSearchParams([source, key, state].map((one): [string, string] => ['after', one]))
+  const after = new URLSearchParams([source, key, state].map((part): [string, string] => ['after', part]))
   const first = searchUrl(search)
   return `${first}${first.includes('?') ? '&' : '?'}${after}`
 }
@@ -251,7 +253,7 @@ async function countMatches(
   sources: readonly string[],
 ): Promise<number | null> {
   const { source, state, reason, run } = filter
-  if ([text, reason, run].some((one) => one !== null)) return null
+  if ([text, reason, run].some((value) => value !== null)) return null
   const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
   return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
 }

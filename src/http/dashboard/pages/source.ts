@@ -66,11 +66,11 @@ export const sourcePage: Page = {
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
-      reasons: (await readReasons()).filter((one) => one.source === name),
+      reasons: (await readReasons()).filter(({ source }) => source === name),
       readAt: Date.now(),
       canAct: request.canAct,
     }
-    const others = [...sources().keys()].filter((one) => one !== name)
+    const others = [...sources().keys()].filter((other) => other !== name)
     return {
       title: name,
       body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
@@ -176,8 +176,8 @@ function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Saf
 
 /** A column that no run has counted yet has no share. */
 function columnRow(column: string, fillRates: SourceOverview['fillRates']): SafeHtml {
-  const known = fillRates.filter((one) => one.filled[column] !== undefined)
-  const [before = 0, ...others] = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
+  const known = fillRates.filter((rate) => rate.filled[column] !== undefined)
+  const [before = 0, ...others] = known.map((rate) => ratio(rate.filled[column] ?? 0, rate.eligible))
   const now = others.at(-1) ?? before
   const last = known.at(-1)
   const gain = now - before
@@ -271,7 +271,7 @@ export const sourcesCard = (
 
 const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
 
-const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
+const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, { rows }) => sum + rows, 0)
 
 /** How full a source is, at the last count of a run. Its page says how that has changed. */
 function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {

@@ -29,8 +29,8 @@ const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
 }
 
 function processesSection({ processes, readAt, hasDaemon }: SystemData): SafeHtml {
-  const alive = processes.filter((one) => one.isAlive)
-  const variants = new Set(alive.map((one) => JSON.stringify([one.version, one.config])))
+  const alive = processes.filter(({ isAlive }) => isAlive)
+  const variants = new Set(alive.map(({ version, config }) => JSON.stringify([version, config])))
   return card('processes', 'Processes', [
     variants.size > 1 &&
       html`<p class="note">
@@ -92,12 +92,12 @@ const conditionsSection = ({ recentConditions, readAt }: SystemData): SafeHtml =
     dataTable<StoredCondition>(
       'What was wrong lately',
       [
-        { name: 'condition', kind: 'row', cell: (one) => describeCondition(one, readAt).title },
+        { name: 'condition', kind: 'row', cell: (condition) => describeCondition(condition, readAt).title },
         {
           name: 'state',
-          cell: (one) =>
-            one.endedAt === null
-              ? badge('open', severityOf(one) === 'error' ? 'bad' : 'warn')
+          cell: (condition) =>
+            condition.endedAt === null
+              ? badge('open', severityOf(condition) === 'error' ? 'bad' : 'warn')
               : badge('over', 'quiet'),
         },
         { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },

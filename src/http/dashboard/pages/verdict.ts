@@ -34,8 +34,8 @@ export function healthSection(
     class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
     aria-label="Health"
   >
-    ${conditions.slice(0, MAX_SHOWN).map((one) => conditionBlock(one, now, canAct))}
-    ${conditions.slice(MAX_SHOWN).map((one) => foldedCondition(one, now, canAct))}
+    ${conditions.slice(0, MAX_SHOWN).map((condition) => conditionBlock(condition, now, canAct))}
+    ${conditions.slice(MAX_SHOWN).map((condition) => foldedCondition(condition, now, canAct))}
     <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
     ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
     ${canAct && html`<p class="actions">${START_RUN}</p>`}
@@ -57,14 +57,17 @@ export const findServiceCondition = (
   conditions: readonly ReportedCondition[],
   service: string,
 ): ReportedCondition | undefined =>
-  conditions.find((one) => one.service === service && (TRIED.has(one.kind) || one.kind === 'throttled'))
+  conditions.find(
+    (condition) =>
+      condition.service === service && (TRIED.has(condition.kind) || condition.kind === 'throttled'),
+  )
 
 /** The condition of a source that does not fit its table, and is left out; undefined: it fits. */
 export const findBreakage = (
   conditions: readonly ReportedCondition[],
   source: string,
 ): ReportedCondition | undefined =>
-  conditions.find((one) => one.kind === 'source_broken' && one.source === source)
+  conditions.find((condition) => condition.kind === 'source_broken' && condition.source === source)
 
 const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): SafeHtml =>
   html`<details
