@@ -6,12 +6,7 @@ import { mixedBudgetOf } from './config/config.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { ProcessState, startConditionWatch } from './daemon/condition-watch.ts'
-import {
-  serveReceiver,
-  runConfiguration,
-  type ServeReceiverOptions,
-  type ServiceOptions,
-} from './daemon/daemon.ts'
+import { serveReceiver, runConfig, type ServeReceiverOptions, type ServiceOptions } from './daemon/daemon.ts'
 import { asReviewed, type SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
@@ -171,7 +166,7 @@ export class App extends Actions {
         if (!options.signal.aborted) throw error
       })
       if (!opened) return
-      return runConfiguration({ ...this.base, services: opened, config, own: this.#own }, options)
+      return runConfig({ ...this.base, services: opened, config, own: this.#own }, options)
     })
   }
 

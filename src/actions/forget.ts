@@ -403,9 +403,7 @@ async function eraseInDeliveries(
 
 async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: Subject, named: RegExp) {
   const deliveries = await erase.lockDeliveries(tx, batch)
-  const bodies = deliveries.flatMap((delivery) =>
-    delivery.body === null ? [] : [{ ...delivery, body: delivery.body }],
-  )
+  const bodies = deliveries.flatMap(({ body, ...delivery }) => (body === null ? [] : [{ ...delivery, body }]))
   const isTarget = createTargetTest(targets)
   const results = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries))
   const redacted = results.flatMap((result): RedactedResult[] => {

@@ -347,7 +347,7 @@ const RETENTION_PACE_MS = 200
  * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A
  * failed task is restarted after a while; runs that depend on it fail.
  */
-export async function runConfiguration(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
+export async function runConfig(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, owner } = deps
   const { signal } = options
   const services = deps.services.map((service) => ({

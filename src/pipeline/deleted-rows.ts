@@ -87,8 +87,8 @@ async function eraseResults(tx: Tx, lookups: readonly LinkedLookup[]): Promise<n
   const jobKeys = await findJobsOfLookups(tx, [...ids])
   if (jobKeys.length === 0) return 0
   const deliveries = await lockDeliveries(tx, await findDeliveries(tx, jobKeys, null))
-  const bodies = deliveries.flatMap((delivery): DeliveryBody[] =>
-    delivery.body === null ? [] : [{ ...delivery, body: delivery.body }],
+  const bodies = deliveries.flatMap(({ body, ...delivery }): DeliveryBody[] =>
+    body === null ? [] : [{ ...delivery, body }],
   )
   const identifiers = new Set(lookups.map(({ kind, key }) => `${kind}\n${key}`))
   const subjects = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries)).filter(

@@ -129,9 +129,7 @@ export class DryRun implements UnstoredRows {
         const isPicked = ({ key, settledUntil, lacks }: PickCandidate): boolean =>
           settledUntil === null && !known.has(key) && (pass.phase !== 'due' || lacks)
         // With whatever was requested before: it is stored, and taken from there.
-        const anew = candidates
-          .filter(isPicked)
-          .map((candidate) => ({ ...candidate, missed: NOTHING_MISSED }))
+        const anew = candidates.filter(isPicked).map((row) => ({ ...row, missed: NOTHING_MISSED }))
         return { ...read, candidates: anew, gone: [] }
       },
       claim: async (tx, _source, _run, candidates, bounds) => {

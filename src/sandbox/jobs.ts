@@ -2,13 +2,7 @@ import { randomUUID, createHmac } from 'node:crypto'
 import type { Opportunity, SandboxOptions } from './options.ts'
 import { abortableDelay, createRng, seededIdentifier } from './rng.ts'
 import { type StatsRecorder, increment } from './stats.ts'
-import {
-  type CompanyLookup,
-  findCompany,
-  type PersonLookup,
-  findPerson,
-  createPersonRecord,
-} from './people.ts'
+import { type CompanyLookup, findCompany, type PersonLookup, findPerson, toPersonRecord } from './people.ts'
 import { canonicalEmail } from './requests.ts'
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http'
 
@@ -178,7 +172,7 @@ function strangerResult(job: SandboxJob, options: SandboxOptions): DeliveryResul
   const email = `stranger.${seededIdentifier(at, job.opportunity.key)}@elsewhere.example`
   return {
     request_id: options.requestIds === 'email' ? email : makeRequestId(job, at, options),
-    data: createPersonRecord({ kind: 'email', key: email }, options),
+    data: toPersonRecord({ kind: 'email', key: email }, options),
   }
 }
 

@@ -18,7 +18,7 @@ import {
   unlessRefused,
   withMeaning,
 } from './read-response.ts'
-import { describeExchange, isMissingRoute, parseResponseBody } from './response-errors.ts'
+import { toErrorDetails, isMissingRoute, parseResponseBody } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
@@ -135,7 +135,7 @@ export class EnrichmentClient {
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
         `the answer to ${job.inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
-        { ...describeExchange(response.exchange, response.context), action: 'abort_run' },
+        { ...toErrorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)
     if (results === 'answer') {

@@ -19,7 +19,7 @@ import { cleanText } from '../domain/text.ts'
 import type { HttpExchange } from './exchange.ts'
 import { parseBulkResponse } from './bulk-response.ts'
 import { MalformedResponseError, UnavailableError, UnprocessableError, type ServiceError } from './errors.ts'
-import { describeExchange, parseResponseBody, statusError, transportError } from './response-errors.ts'
+import { toErrorDetails, parseResponseBody, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
 
 /** What the service's own reader makes of a response. */
@@ -79,7 +79,7 @@ export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | nu
 
 /** The error for what a body says in place of an answer. The status of the head says it, too, by now. */
 export function failureError(reading: ServiceFailure, response: RawResponse): ServiceError {
-  const details = describeExchange(response.exchange, response.context)
+  const details = toErrorDetails(response.exchange, response.context)
   switch (reading.outcome) {
     case 'unreadable':
       // Whole: once the description is mended, it shows what was paid for.
@@ -166,7 +166,7 @@ export const toMalformedResponse = (
   isKept = false,
 ): ServiceError =>
   new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
-    ...describeExchange(exchange, context),
+    ...toErrorDetails(exchange, context),
     body: context.mask(exchange.body),
     isKept,
   })

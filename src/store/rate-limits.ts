@@ -121,7 +121,7 @@ async function saveForNextLeader(
     on conflict (scope) do update
       set "limit" = coalesce(r."limit", excluded."limit"),
           window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end,
-          ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))}`.execute(
+          ${sql.join(columns.map((name) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))}`.execute(
     db,
   )
   return result.numAffectedRows === 1n

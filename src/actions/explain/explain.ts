@@ -139,14 +139,8 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     missed_lookups: lookups.slice(0, missed.length),
     job,
     record: found.at(-1)?.record ?? null,
-    fields: found.flatMap((record) =>
-      explainFields(deps.served.get(record.service) ?? source, record, {
-        row,
-        columns,
-        skipped,
-        changes,
-        names,
-      }),
+    fields: found.flatMap((hit) =>
+      explainFields(deps.served.get(hit.service) ?? source, hit, { row, columns, skipped, changes, names }),
     ),
     changes: changes.map((change) => toRowChange(source, change, names)),
     next,

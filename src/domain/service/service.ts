@@ -378,8 +378,7 @@ export function shareCredits(credits: number, weights: readonly number[]): numbe
   const [shares, of] = sum > 0 ? [weights, sum] : [weights.map(() => 1), weights.length]
   // In whole units: a sum of them is exact.
   const unit =
-    [1, 10, 100, 1_000, 10_000, 100_000].find((scale) => Number.isInteger(roundCredits(credits * scale))) ??
-    1e6
+    [1, 10, 100, 1_000, 10_000, 100_000].find((n) => Number.isInteger(roundCredits(credits * n))) ?? 1e6
   const units = Math.round(credits * unit)
   const parts = shares.map((weight) => (units * weight) / of)
   const whole = parts.map(Math.floor)

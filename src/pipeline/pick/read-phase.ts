@@ -90,10 +90,7 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
-    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((candidate) => [
-      candidate.key,
-      candidate,
-    ]),
+    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((row) => [row.key, row]),
   )
   return {
     resumed: 0,
@@ -137,7 +134,7 @@ async function resumeAtLater(
   const { isFirst, services } = step
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
   const waiting = candidates.filter(
-    (candidate) => candidate.disposition === 'abandoned' && candidate.missed !== null,
+    ({ disposition, missed }) => disposition === 'abandoned' && missed !== null,
   )
   const keys = waiting.map(({ key }) => key)
   const resumed = new Set(await resumeAtLaterStep(tx, name, keys, { run, service, services }))

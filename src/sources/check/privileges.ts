@@ -46,11 +46,7 @@ export async function checkPrivileges(
     { kind: table.isInherited ? 'rows' : 'table', schema, name, place: 'table', privilege: 'SELECT' },
     ...[...keyNames.map((key) => ['key', key] as const), ...written].map(toColumnUse('SELECT')),
     ...listExpressions(mapping).flatMap(([place, text]) =>
-      listReferences(text).map((reference): Use => ({
-        ...reference,
-        place,
-        privilege: PRIVILEGES[reference.kind],
-      })),
+      listReferences(text).map((found): Use => ({ ...found, place, privilege: PRIVILEGES[found.kind] })),
     ),
     ...written.map(toColumnUse('UPDATE')),
   ]

@@ -5,7 +5,7 @@ import {
   findCompany,
   type PersonRecord,
   findPerson,
-  createPersonRecord,
+  toPersonRecord,
 } from '../../../src/sandbox/people.ts'
 import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
 import { canonicalEmail } from '../../../src/sandbox/requests.ts'
@@ -54,7 +54,7 @@ describe('a record', () => {
   })
 
   it('differs with another seed', () => {
-    const other = createPersonRecord(
+    const other = toPersonRecord(
       { kind: 'email', key: 'anna.berg@acme.com' },
       { ...DEFAULT_OPTIONS, seed: 2 },
     )
@@ -135,7 +135,7 @@ describe('many records', () => {
   it('have unique identifiers', () => {
     const ids = Array.from(
       { length: 100_000 },
-      (_, at) => createPersonRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
+      (_, at) => toPersonRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
     )
     expect(new Set(ids).size).toBe(ids.length)
   })
