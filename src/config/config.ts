@@ -83,15 +83,15 @@ export function resolveConfig(parsed: ParsedConfig, configured: readonly Configu
 
 /** A service with its settings. One that has a name has its own; the only one has them at the top of the configuration. */
 function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
-  const { bulk, ...own } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
+  const { bulk, ...settings } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
   return {
     ...configured,
     /** Concurrent calls. */
-    concurrency: own.concurrency,
+    concurrency: settings.concurrency,
     /** Of one call. */
-    timeoutMs: own.timeout,
-    reserve: own.reserve,
-    account: own.account,
+    timeoutMs: settings.timeout,
+    reserve: settings.reserve,
+    account: settings.account,
     bulk: {
       /** Null: it depends on the endpoint. */
       minimum: bulk.minimum,
@@ -99,13 +99,13 @@ function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
       /** How long a completed job waits for another delivery with the missing results. */
       graceMs: bulk.grace,
     },
-    refreshAfterMs: own.refreshAfter ?? parsed.refreshAfter,
-    retryNotFoundAfterMs: own.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
+    refreshAfterMs: settings.refreshAfter ?? parsed.refreshAfter,
+    retryNotFoundAfterMs: settings.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
     /** Attempts after which a lookup fails. */
-    attempts: own.attempts ?? parsed.attempts,
-    budget: own.budget ?? parsed.budget,
+    attempts: settings.attempts ?? parsed.attempts,
+    budget: settings.budget ?? parsed.budget,
     /** Null: unknown. */
-    price: own.price,
+    price: settings.price,
   }
 }
 

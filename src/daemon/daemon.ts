@@ -47,7 +47,7 @@ interface DaemonOptions {
   /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
   readonly open: (
     config: Config,
-    own: ProcessState,
+    state: ProcessState,
     isRequired: (mapping: SourceMapping) => boolean,
   ) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
@@ -61,15 +61,15 @@ interface DaemonOptions {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log } = options
-  const own = new ProcessState()
+  const state = new ProcessState()
   const db = openDatabase({
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
-    ...own.watchConnections(log),
+    ...state.watchConnections(log),
   })
   try {
-    await new Daemon(options, own, db).run()
+    await new Daemon(options, state, db).run()
   } finally {
     await db.destroy()
   }
@@ -78,7 +78,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 /** What outlives every reload: the receiver, the watch of conditions, and which configuration is in force. */
 class Daemon {
   readonly #options: DaemonOptions
-  readonly #own: ProcessState
+  readonly #state: ProcessState
   readonly #db: Database
   readonly #deliveries = new WakeSignal()
   /** The configuration in force; null before the first. */
@@ -88,9 +88,9 @@ class Daemon {
   /** The next configuration is the current one: only what was broken has changed. */
   #isReopening = false
 
-  constructor(options: DaemonOptions, own: ProcessState, db: Database) {
+  constructor(options: DaemonOptions, state: ProcessState, db: Database) {
     this.#options = options
-    this.#own = own
+    this.#state = state
     this.#db = db
   }
 
@@ -103,7 +103,7 @@ class Daemon {
     const watch = startConditionWatch({
       db: this.#db,
       log,
-      own: this.#own,
+      state: this.#state,
       schedules: this.#schedules,
       notifier: () => this.#app?.notifier ?? null,
     })
@@ -136,7 +136,7 @@ class Daemon {
             listener()
           })
         },
-        own: this.#own,
+        state: this.#state,
         log,
         waitFor: (error) =>
           error instanceof SchemaMissingError
@@ -163,7 +163,7 @@ class Daemon {
     // What is new must be right; of what was active already, the database is to blame.
     const isNew = (mapping: SourceMapping): boolean =>
       before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
-    const app = await open(config, this.#own, isNew)
+    const app = await open(config, this.#state, isNew)
     this.#isReopening = false
     return {
       run: (signal) => {
@@ -185,9 +185,9 @@ class Daemon {
       config: () => this.#config,
       deliveries: this.#deliveries,
       dashboard: {
-        observer: () => ({ outage: this.#own.findOutage(), schedules: this.#schedules() }),
+        observer: () => ({ outage: this.#state.findOutage(), schedules: this.#schedules() }),
         app: () => this.#app,
-        metrics: this.#own.metrics,
+        metrics: this.#state.metrics,
       },
     })
   }
@@ -312,7 +312,7 @@ interface ServiceDeps extends SourceDeps {
   /** Each service of the configuration, in their order. */
   readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
-  readonly own: ProcessState
+  readonly state: ProcessState
 }
 
 export interface ServiceOptions {

@@ -4,7 +4,7 @@ import * as runs from '../store/runs.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Row, statesThatGoOn, type RowState } from '../domain/row.ts'
 import type { RunSpec } from '../domain/run.ts'
-import { readCandidatesByKey, type PickCandidate, type EarlierLookups } from '../pipeline/pick/candidates.ts'
+import { readCandidatesByKey, type PickCandidate, type LookupsBefore } from '../pipeline/pick/candidates.ts'
 import { requestLookups, type RequestedPage } from '../pipeline/pick/claim.ts'
 import { createPass, KeyRangeScan, PAGE_SIZE, type PickPass } from '../pipeline/pick/pass.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
@@ -37,7 +37,7 @@ interface SampledRow {
   readonly inputHash: string
   readonly place: Place
   /** What was requested for it before. */
-  readonly missed: EarlierLookups & Required<Pick<EarlierLookups, 'earlier'>>
+  readonly missed: LookupsBefore & Required<Pick<LookupsBefore, 'stepsBefore'>>
   /** What it waits for; null: its next lookup is to be chosen. */
   readonly lookup: number | null
   /** What services before this one would write. */
@@ -48,7 +48,7 @@ const NOTHING_MISSED: SampledRow['missed'] = {
   ids: [],
   kinds: [],
   dueAt: null,
-  earlier: { onlyBlanks: false, cellsWritten: 0 },
+  stepsBefore: { onlyBlanks: false, cellsWritten: 0 },
 }
 
 interface DryRunOptions extends Pick<RunSpec, 'limit' | 'where'> {
@@ -209,13 +209,13 @@ export class DryRun implements UnstoredRows {
       this.#end(row, state)
       return
     }
-    const { ids, earlier } = row.missed
+    const { ids, stepsBefore: before } = row.missed
     const isFound = state === Row.enriched || state === Row.unchanged
-    const cellsWritten = cells + (earlier.onlyBlanks ? earlier.cellsWritten : 0)
+    const cellsWritten = cells + (before.onlyBlanks ? before.cellsWritten : 0)
     const missed = {
       ...NOTHING_MISSED,
       ids: row.lookup === null ? ids : [...ids, row.lookup],
-      earlier: { onlyBlanks: earlier.onlyBlanks || isFound, cellsWritten },
+      stepsBefore: { onlyBlanks: before.onlyBlanks || isFound, cellsWritten },
     }
     this.#set({ ...row, place, missed, lookup: null })
   }
@@ -280,10 +280,10 @@ export class DryRun implements UnstoredRows {
       this.#db,
       async (tx) => {
         const answered = await waiting.readSampledAnswers(tx, source.name, rows)
-        const passed = answered.map((row) => ({ ...row, passed: toPassed(byKey.get(row.key)) }))
+        const answers = answered.map((row) => ({ ...row, stepsBefore: toStepsBefore(byKey.get(row.key)) }))
         return {
           kinds: new Map(answered.map(({ key, kind }) => [key, kind])),
-          previewed: await previewWriteBack(tx, source, passed, isFilled),
+          previewed: await previewWriteBack(tx, source, answers, isFilled),
         }
       },
       part.deps.policy.sourceTimeoutMs,
@@ -365,8 +365,8 @@ export class DryRun implements UnstoredRows {
   }
 }
 
-const toPassed = (row: SampledRow | undefined) => ({
-  ...(row?.missed ?? NOTHING_MISSED).earlier,
+const toStepsBefore = (row: SampledRow | undefined) => ({
+  ...(row?.missed ?? NOTHING_MISSED).stepsBefore,
   foundDueAt: null,
   missedDueAt: null,
   isRemapped: false,
@@ -382,12 +382,12 @@ async function readAtPlace(
   rows: readonly SampledRow[],
 ): Promise<PickCandidate[]> {
   const variantOf = (row: SampledRow): string =>
-    JSON.stringify([row.missed.earlier.onlyBlanks, ...filledBefore(row).toSorted()])
+    JSON.stringify([row.missed.stepsBefore.onlyBlanks, ...filledBefore(row).toSorted()])
   const candidates: PickCandidate[] = []
   for (const alike of Map.groupBy(rows, variantOf).values()) {
     const missed = new Map(alike.map((row) => [row.key, row.missed]))
     const [first] = alike
-    const isFound = first?.missed.earlier.onlyBlanks === true
+    const isFound = first?.missed.stepsBefore.onlyBlanks === true
     const open = withoutOutputs((isFound && source.afterFound) || source, filledBefore(first))
     const read = await readCandidatesByKey(tx, open, [...missed.keys()], part.service)
     candidates.push(...read.map((candidate) => ({ ...candidate, missed: missed.get(candidate.key) ?? null })))

@@ -236,7 +236,7 @@ class RunExecution {
 
   async #pick(): Promise<void> {
     const picked = new AbortController()
-    const handingOn = this.#pickHandedOn(picked.signal).catch(this.#onFailure)
+    const laterSteps = this.#pickLaterSteps(picked.signal).catch(this.#onFailure)
     await Promise.all(
       this.#parts.map((running) =>
         this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
@@ -244,7 +244,7 @@ class RunExecution {
     )
     this.#firstPage.resolve()
     picked.abort()
-    await handingOn
+    await laterSteps
     if (this.#stopping.aborted) return
     await this.#markPicked(this.#finished.signal)
     this.#isPicking = false
@@ -284,7 +284,7 @@ class RunExecution {
   }
 
   /** While sources are read, which may take hours, rows go on to the next service. After that the monitor picks them. */
-  async #pickHandedOn(picked: AbortSignal): Promise<void> {
+  async #pickLaterSteps(picked: AbortSignal): Promise<void> {
     if (this.#parts.length === 1) return
     const ended = AbortSignal.any([this.#stopping, picked])
     const signal = this.#stopping
@@ -294,7 +294,7 @@ class RunExecution {
       if (isUnpaidTried) unpaidAt = performance.now() + UNPAID_POLL_MS
       const options = { signal, isUnpaidTried, unstored: this.#dry, onFailure: this.#onPartFailure }
       if (await retryWhileUnavailable(() => pickRequeued(this.#run, options), { signal })) this.#wakeAll()
-      else await sleep(HANDED_ON_POLL_MS, undefined, { signal: ended }).catch(() => {})
+      else await sleep(LATER_STEPS_POLL_MS, undefined, { signal: ended }).catch(() => {})
     }
   }
 
@@ -355,7 +355,7 @@ class RunExecution {
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
-const HANDED_ON_POLL_MS = 200
+const LATER_STEPS_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
 /** Rows of the largest table that a run with a limit counts. */
 const LIMITED_COUNT_ROWS = 100_000

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { AnsweredState } from '../domain/lookup.ts'
 import { ONLY_SERVICE, type StepPlace } from '../domain/mapping.ts'
-import { statesThatGoOn, type EarlierWrites, type RowState, type EarlierSteps } from '../domain/row.ts'
+import { statesThatGoOn, type EarlierWrites, type RowState, type StepsBefore } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
@@ -26,11 +26,11 @@ export interface AnsweredRow {
   readonly confidence: number | null
   readonly dueAt: Date | null
   /** What other services have left of the row. Absent: there is one service. */
-  readonly passed?: PassedSteps
+  readonly stepsBefore?: FinishedSteps
 }
 
 /** What services before this one have left of a row. */
-interface PassedSteps extends EarlierSteps {
+interface FinishedSteps extends StepsBefore {
   /**
    * When the first of the lookups that found a record is out of date, and the first of the others.
    * Null: there are none.
@@ -80,7 +80,7 @@ export async function claimForWriteBack(
            l.id as lookup,
            l.state,
            l.reason,
-           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
+           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : stepsBeforeSql}
       from fillrate.answered_lookups u
      cross join lateral (
        select u.ctid as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
@@ -109,13 +109,13 @@ export async function claimForWriteBack(
   }
 }
 
-/** SQL: `PassedSteps` of the row `r`. */
-const passedSql = sql`, (
+/** SQL: `FinishedSteps` of the row `r`. */
+const stepsBeforeSql = sql`, (
   select jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written,
                             'isRemapped', coalesce(l.id = any(r.missed_lookup_ids), false),
                             'foundDueAt', min(refresh_at) filter (where state = 'found'),
                             'missedDueAt', min(refresh_at) filter (where state <> 'found'))
-    from fillrate.lookups where id = any(r.missed_lookup_ids)) as passed`
+    from fillrate.lookups where id = any(r.missed_lookup_ids)) as "stepsBefore"`
 
 export interface FinishedRow {
   readonly key: string
@@ -357,7 +357,7 @@ export async function resumeAtLaterStep(
   return rows.map(({ key }) => key)
 }
 
-/** Lets rows whose inputs have changed since they were handed on begin anew, with the first service. */
+/** Lets rows whose inputs have changed since the last step begin anew, with the first service. */
 export async function beginAnew(
   tx: Tx,
   source: string,

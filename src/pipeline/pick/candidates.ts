@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { statesThatGoOn, Row, type EarlierSteps } from '../../domain/row.ts'
+import { statesThatGoOn, Row, type StepsBefore } from '../../domain/row.ts'
 import {
   filterCastableKeys,
   keysQuery,
@@ -41,7 +41,7 @@ export interface PickCandidate extends PageRow {
    * Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null:
    * none, and no service before it.
    */
-  readonly missed: EarlierLookups | null
+  readonly missed: LookupsBefore | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
   readonly settledUntil: Date | null
   /** Whether it is finished and due again. */
@@ -308,7 +308,7 @@ export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelat
 }
 
 /** Lookups that were requested before the next one, in the order of their requests. */
-export interface EarlierLookups {
+export interface LookupsBefore {
   readonly ids: readonly number[]
   /** Of those of this service. */
   readonly kinds: readonly LookupKind[]
@@ -320,12 +320,12 @@ export interface EarlierLookups {
   /** When the last of them may be requested again; of several services the first, or of those that found a record. */
   readonly dueAt: string | null
   /** What other services have left. Absent: there is one service. */
-  readonly earlier?: EarlierSteps
+  readonly stepsBefore?: StepsBefore
 }
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
-function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  if (source.mapping.step.services.length > 0) return earlierLookupsSql(service)
+function missedLookupsSql(source: Source, service: number): RawBuilder<LookupsBefore | null> {
+  if (source.mapping.step.services.length > 0) return lookupsBeforeSql(service)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
@@ -335,12 +335,12 @@ function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLo
 }
 
 /** The same with the lookups of all services. Not null where the row waits with these inputs. */
-const earlierLookupsSql = (service: number) => sql<EarlierLookups | null>`
+const lookupsBeforeSql = (service: number) => sql<LookupsBefore | null>`
   case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object(
              'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
              'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
              'isAnswered', coalesce(bool_or(l.service_id = ${service} and l.state in ('found', 'rejected')), false),
              'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), min(l.refresh_at)),
-             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
+             'stepsBefore', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`

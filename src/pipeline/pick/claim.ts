@@ -2,7 +2,7 @@ import * as budgets from '../../store/budgets.ts'
 import * as rows from '../../store/rows.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as suppressions from '../../store/suppressions.ts'
-import { afterEarlier, Row, type RowOutcome } from '../../domain/row.ts'
+import { afterSteps, Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
@@ -346,20 +346,20 @@ function toPickedRow(
   isSuppressed: boolean,
 ): rows.PickedRow {
   const { missed, lacks } = candidate
-  const earlier = missed?.earlier ?? null
+  const before = missed?.stepsBefore ?? null
   const picked = {
     key: candidate.key,
     inputHash: candidate.input_hash,
     settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
-    ...(earlier?.onlyBlanks === true && { onlyBlanks: true }),
+    ...(before?.onlyBlanks === true && { onlyBlanks: true }),
   }
   const finished = (state: RowOutcome['state'], why: string): rows.PickedRow => ({
     ...picked,
-    ...(earlier === null ? { state, reason: why } : afterEarlier({ state, reason: why }, earlier)),
+    ...(before === null ? { state, reason: why } : afterSteps({ state, reason: why }, before)),
     lookup: null,
-    ...(earlier !== null && { nextAt: missed?.dueAt ?? null }),
+    ...(before !== null && { nextAt: missed?.dueAt ?? null }),
   })
   if (!lacks || !lacksHere(candidate)) return finished(Row.unchanged, 'nothing left to fill')
   if (isSuppressed) return { ...finished(Row.suppressed, SUPPRESSED_REASON), tried: [], nextAt: null }

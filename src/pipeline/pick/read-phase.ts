@@ -105,7 +105,7 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
 }
 
 /**
- * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the policies.
+ * Rows that a service before this one has left. Where it has found a record, only a blank cell is lacking, whatever the policies.
  * With other inputs than it was requested with a row begins anew, with the first service.
  */
 async function readAtLaterStep(
@@ -118,7 +118,7 @@ async function readAtLaterStep(
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
   await beginAnew(tx, source.name, changed, source.mapping.step)
   const own = found.filter(({ missed }) => missed !== null)
-  const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
+  const filled = own.filter(({ missed }) => missed?.stepsBefore?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
   const lacking = new Map(blanks.map((candidate) => [candidate.key, candidate]))
   return own.map((candidate) => lacking.get(candidate.key) ?? candidate)
