@@ -105,7 +105,7 @@ describe('several services', () => {
       details: [],
     })
     expect(stepOf(config, 'pdl', 'contacts')).toMatchObject({
-      turn: { isFirst: false, next: null },
+      step: { isFirst: false, next: null },
       minConfidence: 0.8,
       freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
       shapes: { mobile_phone: { type: 'text' } },
@@ -179,7 +179,7 @@ describe('several services', () => {
     // An input that only some take is fine. Each mapping has all of them, and says which its service takes.
     expect(all.sources['others']?.inputs).toEqual(several.sources.contacts.inputs)
     expect(stepOf(all, 'finder', 'others')).toMatchObject({
-      turn: { takes: ['email'], services: ['acme', 'finder'] },
+      step: { takes: ['email'], services: ['acme', 'finder'] },
     })
     expect(stepOf(all, 'acme', 'others')?.step.takes).toBeNull()
   })
