@@ -62,12 +62,12 @@ type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
 }
 
 /**
- * Erases everything stored about a person or company, and suppresses future lookups. The tombstones are
- * inserted first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
+ * Erases everything stored about a person or company, and suppresses future lookups. Idempotent: after a failure or
+ * a kill, the next call erases what is left.
  *
- * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
- * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run
- * is a single transaction, because it is rolled back; it searches first and locks last.
+ * The tombstones come first, in a transaction of their own: from then on nothing new is picked or stored. Each part
+ * is a transaction and the search takes no locks, because a search of large tables takes minutes, for which no pick
+ * or write-back may wait. A dry run is one transaction that is rolled back; it searches first and locks last.
  * @param targets identifiers of one person or company
  * @throws ForgetUnfinishedError where it fails after the tombstones
  */

@@ -281,10 +281,11 @@ async function restoreReturned(
 }
 
 /**
- * After a full pass: marks those rows as deleted that Fillrate knows of a source and its table no longer has, and erases what was
+ * After a full pass: marks the rows as deleted that Fillrate knows and the table no longer has, and erases what was
  * deleted long enough ago. A locked table is left to the next full pass.
- * @param pass.met how many of the known rows were read. If that is all of them, none was deleted, and their keys are not compared
- *   with the table: that takes longer than reading it. A row that became known meanwhile may hide a deleted one until the next pass.
+ * @param pass.met how many of the known rows were read. If all were, none was deleted, and their keys are not
+ *   compared with the table, which takes longer than reading it. A row that became known meanwhile may hide a
+ *   deleted one until the next pass.
  */
 async function reconcileDeleted(
   deps: ReconcileDeps,

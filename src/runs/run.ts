@@ -43,9 +43,8 @@ export interface ExecuteRunOptions extends StartRunOptions {
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
- * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
- * or not picked any further. A row goes from one service to the next within the run; a service that fails holds up only the rows that
- * wait for it.
+ * runs may share a database; each finishes what it picked, and takes over from dead ones. A service that fails
+ * holds up only the rows that wait for it.
  * @param services in their order, one at least
  * @throws the error that ended the run, after it was stored as failed
  */

@@ -34,14 +34,11 @@ export interface UndoOptions {
 }
 
 /**
- * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is a run
- * itself whose writes are changes, so it can be undone in turn. If killed, run it again: what it has
- * reverted is no longer among the changes it looks for.
+ * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is
+ * itself a run with changes, so it can be undone, and repeated after a kill: a reverted change is not found again.
  *
- * Rows locked by other transactions are retried for a while, then left: running the undo again reverts them.
- *
- * The rows are finished with the reason that they were undone. No run writes them again before their
- * inputs change or their record is due.
+ * A row that another transaction locks is retried for a while, then left to the next undo. The rows are finished as
+ * undone: no run writes them again before their inputs change or their record is due.
  * @throws ConfigProblems if there is no such run, or if it is still running
  */
 export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<UndoReport> {

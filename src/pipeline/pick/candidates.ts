@@ -97,16 +97,16 @@ export async function readCandidates(
   const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
   const runningIds = sql`${[...options.live]}::bigint[]`
   const isHeld = sql`r.run_id = any(${runningIds})`
-  // The keys are searched as one array: a search a row costs half as much again, and four times the pages. Neither a row nor
-  // the page of keys can be taken for few, whatever the statistics say of a freshly filled table: a full join is never a
-  // nested loop, and it stays one because the condition does not show that `page` is there; a source that the planner does not
-  // see is not taken for one that has no rows, which Postgres before 17 would search without the keys.
-  // A settled row goes through as few steps as possible: it is neither numbered, sorted nor stored a second time, and what is
-  // settled or complete is counted as what is left of the page. The page is read twice: once for its keys, counts and last key,
-  // which is the last of them because `page` is ordered (to search it took a tenth of the statement), and once for the join.
-  // The counts are a row of their own: as a column of each candidate they were computed, sent and parsed for each, and the last
-  // key was searched among all of them. An outer join to nothing gives that row the columns' types and collations.
-  // A row that Fillrate does not know is never settled: what it knows of a page is counted as what is left, at no cost.
+  // The keys are searched as one array: a search a row costs half as much again, and four times the pages.
+  // A full join is never a nested loop, whatever the statistics say of a table that has just filled, and stays one
+  // because its condition does not show that `page` is there. The source is hidden from the planner: Postgres before
+  // 17 searches one that it takes for empty without the keys.
+  //
+  // A settled row is neither numbered, sorted nor stored again: what is settled or complete, or unknown to
+  // Fillrate, is counted as the rest of the page. The page is read once for keys and counts, and once for the join;
+  // the last key is the last of the array because `page` is ordered (a search for it took a tenth of the
+  // statement). The counts are a row of their own, for which an outer join to nothing gives the columns' types: as
+  // columns of each candidate they were computed, sent and parsed for each.
   const disposition = sql`case when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                else ${finishedDispositionSql(source, service)} end`
