@@ -12,14 +12,13 @@ import { quoteList, quoteLiteral, quoteName } from './db.ts'
 import type { Source, Writer, WrittenCell } from './source-model.ts'
 
 /*
- * What Fillrate wrote is no input. Where an input reads a column that a source of Fillrate writes, it is evaluated on the
- * row as the user gave it: a cell that still holds what Fillrate left there counts as what it held before. So the hash of
- * the inputs is the same before a write, after it and after its undo, whatever process looks; a value that a person typed
- * since differs from what Fillrate left, and counts.
+ * What Fillrate wrote is no input: where an input reads a column that a source writes, a cell that still holds what
+ * Fillrate left there counts as what it held before. So the hash of the inputs is the same before a write, after it
+ * and after its undo, and a value that a person typed since counts.
  *
- * `fillrate.rows.own_writes` has, for each such cell, a pair: what the write left in it (after the user's triggers), and
- * what the user had given. An output without an entry (the mapping got the input later) is known by `last_written`.
- * Names begin with a tilde, as in `writeStatement`.
+ * `fillrate.rows.own_writes` has a pair for each such cell: what the write left in it, after the user's triggers,
+ * and what the user had given. An output without an entry (the mapping got the input later) is known by
+ * `last_written`. Names begin with a tilde, as in `writeStatement`.
  */
 
 /** Set while a source writes, to its name, until the transaction ends: its own triggers need not record the write. */

@@ -208,12 +208,10 @@ interface RevertedRow {
 }
 
 /**
- * Updates rows after an undo. `last_written` follows the cells in any case, or the policy `tracked` would take a
- * manually entered value for Fillrate's own, and so does `earlier_writes`; a restored value counts as entered manually where the row
- * was last picked with other inputs. The state changes only if the undone run was the last to finish the row: a
- * row that waits keeps waiting, and one that a later run has finished keeps that run's state.
- *
- * A future `due_at` stays. A past one is cleared, or the next run would write the same values again at once.
+ * Updates rows after an undo. `last_written` and `earlier_writes` follow the cells, or the policy `tracked` would
+ * take a person's value for Fillrate's; a restored value counts as a person's where the row was last picked with
+ * other inputs. The state changes only if the undone run was the last to finish the row. A future `due_at` stays; a
+ * past one is cleared, or the next run would write the same values again at once.
  */
 export async function revertRows(
   tx: Tx,

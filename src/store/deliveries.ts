@@ -301,10 +301,10 @@ export interface DeliveredJob {
 }
 
 /**
- * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
- * finished and no further delivery has come for its `graceMs`, at the deadline at the latest, and at once where the service says that
- * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed. The
- * lease stays: results may come before the answer to the submission, which counts the call under it.
+ * Records how deliveries were settled, and applies them to their jobs, whatever their state. Members without a
+ * result are released when the job is finished and its `graceMs` are over, at the deadline at the latest, and at
+ * once where the service says that the job failed. A delivery proves that the job arrived, so the job is no longer
+ * in doubt. The lease stays: results may come before the answer to the submission, which counts the call under it.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,

@@ -201,12 +201,13 @@ const withExplicitTls = (url: string): string =>
     : url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
 
 /**
- * How values are written as text, in every transaction, whatever the database or the role is set to: a later run compares
- * and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and month, and TimeZone,
- * stay as the user's expressions expect them.
- * JIT is off: our statements read few rows, and compiling one takes longer than all that it saves, 10 s for 3,000 rows.
- * Postgres ends a transaction that waits longer than half a minute for its client: the client hangs or is gone, and holds
- * locks that others need. Our transactions do nothing but SQL.
+ * How values are written as text in every transaction, whatever the database or the role is set to: a later run
+ * compares and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and
+ * month, and TimeZone, stay as the user's expressions expect them.
+ *
+ * JIT is off: our statements read few rows, and compiling one took 10 s for 3,000 rows. Postgres ends a transaction
+ * that waits half a minute for its client: ours do nothing but SQL, so the client is gone, and holds locks that
+ * others need.
  */
 const TRANSACTION_SETTINGS = {
   DateStyle: 'ISO',

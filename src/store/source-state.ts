@@ -84,13 +84,12 @@ export interface CursorPass {
 
 /**
  * Opens a pass over a source with `changedAt`: reads how far it was read under this mapping, and the running
- * transactions. Call it before the first page is read. Uses Postgres's clock, because `changedAt` does; a process's clock
- * may be off.
+ * transactions. Call it before the first page is read. Uses Postgres's clock, as `changedAt` does: a process's
+ * clock may be off.
  *
- * Every open transaction holds a lock on its virtual id, from its begin, with or without an id of its own, and all roles see it.
- * A role without pg_read_all_stats does not see when the transactions of other users began. Autovacuum has no user, and
- * changes no row. A backend that is gone, or that visibly has no transaction, has ended it before the first page is read, or
- * begins one later.
+ * Every open transaction holds a lock on its virtual id from its begin, which all roles see; only pg_read_all_stats
+ * shows when those of other users began. Autovacuum has no user, and changes no row. A backend that is gone or has
+ * no transaction begins none before the first page is read.
  */
 export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
   const { rows } = await sql<{

@@ -55,11 +55,10 @@ interface ClaimedRows {
 }
 
 /**
- * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
- * Skips rows that were postponed.
- * Goes from the queue to the lookup of an entry and on to its rows, each by its index, whatever the statistics
- * say (`offset 0`): the planner would otherwise scan all lookups in order, or all waiting rows, at every poll. Both return
- * the entry's place, or Postgres would cache them by what they depend on (Memoize), which hardly ever hits.
+ * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same
+ * row. Skips postponed rows. Goes from the queue to the lookup of an entry and on to its rows, each by its index
+ * (`offset 0`): the planner would otherwise scan all lookups, or all waiting rows, at every poll. Both return the
+ * entry's place, or Postgres would cache them (Memoize), which hardly ever hits.
  */
 export async function claimForWriteBack(
   tx: Tx,

@@ -27,13 +27,12 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 const monotonicNow = (): number => performance.timeOrigin + performance.now()
 
 /**
- * Hands out the permits that the model grants. One Bottleneck job is one turn: it begins with the one permit by which the
- * reservoir was raised, and takes what else the model grants at that moment, because Bottleneck starts at most 500 jobs a
- * second. Waiters are queued here because Bottleneck cannot remove an aborted job. Each turn serves the head of this
- * queue.
+ * Hands out the permits that the model grants. One Bottleneck job is one turn at the queue: it begins with the
+ * permit by which the reservoir was raised and takes all that the model grants at that moment, because Bottleneck
+ * starts at most 500 jobs a second. Waiters are queued here because Bottleneck cannot remove an aborted job.
  *
- * Rules because of Bottleneck 2.19.5: the reservoir starts at 0 and is only ever raised, never set and never refreshed;
- * no minTime, no expiration, no retry in `failed`; stop only with dropWaitingJobs.
+ * Rules of Bottleneck 2.19.5: the reservoir starts at 0 and is only raised, never set or refreshed; no minTime, no
+ * expiration, no retry in `failed`; stop only with dropWaitingJobs.
  */
 export class Limiter {
   readonly #bottleneck = new Bottleneck({ reservoir: 0 })

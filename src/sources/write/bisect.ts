@@ -30,24 +30,22 @@ interface Trials {
 }
 
 /*
- * Finds what a batch was rejected for, in the database: ten bad rows in a thousand take about 150 tries, which would be as
- * many round trips from here. Each try is a subtransaction, which PL/pgSQL opens for its EXCEPTION clause. The statement
- * stands in the block once, so that it is planned a few times and not for each try. The settings are local to the
- * transaction, so this works behind a pooler.
+ * Finds what a batch was rejected for, in the database: ten bad rows in a thousand take about 150 tries, which
+ * would be as many round trips. Each try is a subtransaction of an EXCEPTION clause, at whose end what is checked
+ * at commit, also by triggers of other tables, is checked. The statement stands in the block once, to be planned a few times and not for each try; the
+ * settings are local to the transaction, so this works behind a pooler.
  *
- * `rows`: a range of rows, in the order of their keys, that is rejected is halved, until each bad row stands alone. The first
- * rows come first: of two that exclude one another, the first is written. Then, for each bad row:
+ * A rejected range of `rows`, in the order of their keys, is halved until each bad row stands alone; the first half
+ * comes first, so that of two rows that exclude one another the first is written. A bad row takes at most four
+ * tries for each of its units:
  * `nothing`: the row without any cell, which locks it. If that fails, no cell is to blame.
- * `suspects`: without the units that the error points to (by constraint, column or domain), or else without the unit that
- *   an earlier row was rejected for with the same SQLSTATE. It costs one try for most bad cells.
- * `adding`: otherwise the units are added to those that are fine, half by half; rolled back each time.
+ * `suspects`: without the units that the error points to (by constraint, column or domain), or that an earlier row
+ * was rejected for with the same SQLSTATE. It costs one try for most bad cells.
+ * `adding`: otherwise the units are added to the fine ones, half by half; rolled back each time.
  * `fine`: the row with all units that are fine.
- * A row takes at most four tries for each of its units.
  *
- * A row whose trigger or constraint waits for another transaction is reported with that error. Where three in a row do, a
- * table is locked, and the rows after them are reported so without a try, each of which would wait.
- *
- * What is checked at commit, also by triggers of other tables, is checked at the end of each try.
+ * A row whose trigger or constraint waits for another transaction is reported with that error. After three in a row
+ * a table is locked, and the rest are reported without a try, each of which would wait.
  */
 
 /** Ends a try whose writes must not stay. */

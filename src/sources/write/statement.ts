@@ -281,16 +281,15 @@ export function afterReader(cells: readonly MappedCell[]) {
 export const readJson = (text: unknown): unknown => (typeof text === 'string' ? parseExactJson(text) : null)
 
 /**
- * The statement that writes a batch: a batch in, a row for each row of it out, which `resultReader` reads. No order: to
- * sort them cost more than to find them by their index. While bisecting, they are one JSON text.
+ * The statement that writes a batch: a row of the result for each row of the batch, which `resultReader` reads.
+ * Without an order, because sorting cost more than finding the rows by their index. While bisecting, they are one
+ * JSON text.
  *
- * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
- *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
- *    would hold the locks on all rows before it for as long as a user's transaction stays open, and could end in a
- *    deadlock whose victim is the user.
- * 2. `~evaluated` computes everything on the locked versions: the joins, the hash of the inputs, the policies, the new
- *    values. `t` and the names of the joins mean what they mean in the configuration; all others begin with a tilde, so
- *    that none can be confused with a table or column of the user's.
+ * 1. `~locked` locks the rows in key order and reads them as locked. NO KEY: rows that reference them can still be
+ *   inserted. SKIP LOCKED: a locked row is postponed, because waiting would hold the locks on all rows before it
+ *   while a user's transaction stays open, and could end in a deadlock whose victim is the user.
+ * 2. `~evaluated` computes everything on the locked versions: the joins, the hash of the inputs, the policies, the
+ *   new values. Only `t` and the names of the joins have no tilde, so that no name is confused with the user's.
  * 3. `~written` updates the rows in which something changes, and no others.
  *
  * A result comes from the last of these that has the row, or from the batch itself.
