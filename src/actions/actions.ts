@@ -54,7 +54,7 @@ export class Actions implements OpenedSources {
   readonly brokenSources: OpenedSources['brokenSources']
   /** Each service of the configuration, in their order; one at least. */
   readonly services: readonly OpenService[]
-  /** The sources of the configuration, by name: also those that are broken. */
+  /** The sources of the configuration, by name, broken ones included. */
   readonly mappings: ReadonlyMap<string, SourceMapping>
   protected readonly opened: OpenedConfig
   /** For what is done for sources, whichever services fill them. */
@@ -72,7 +72,7 @@ export class Actions implements OpenedSources {
     this.base = { db, log, sources, brokenSources, policy: TABLE_POLICY, owner, random, now: Date.now }
   }
 
-  /** Which processes may do the runs that are requested here: those that call the same first service. */
+  /** Which processes may do the runs that are requested here: processes that call the same first service. */
   service(): Promise<number> {
     return firstOf(this.services).number()
   }

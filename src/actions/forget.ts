@@ -275,7 +275,7 @@ type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** A person or a company as it is stored: all that the named identifiers lead to, at every service. */
 interface Subject {
-  /** The named identifiers, and those that are linked to them. */
+  /** The named identifiers, and the identifiers linked to them. */
   readonly targets: readonly ForgetTarget[]
   /** Matches each of them. */
   readonly pattern: string

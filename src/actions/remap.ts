@@ -288,7 +288,7 @@ const REMAP_OUTCOMES: Readonly<Record<NonNullable<PreviewedRow['outcome']>, Rema
   locked: 'changed',
 }
 
-/** Queues the rows that would change, and notes what is skipped of those that keep their state. */
+/** Queues the rows that would change, and notes the skipped cells of rows that keep their state. */
 async function requeue(
   tx: Tx,
   { name }: Source,

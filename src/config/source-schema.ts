@@ -332,7 +332,7 @@ const fillsNothing = ({ outputs }: ParsedSource, { name }: ConfiguredService): b
 const canServe = (source: ParsedSource, configured: ConfiguredService): boolean =>
   listTaken(source, configured).length > 0 && !fillsNothing(source, configured)
 
-/** The services that serve a source, in their order: those that it lists, or all that can serve it. */
+/** The services that serve a source, in their order: the listed ones, or all that can serve it. */
 export function listServing<Configured extends ConfiguredService>(
   source: ParsedSource,
   services: readonly Configured[],

@@ -138,7 +138,7 @@ export class ConditionTicker {
     const refusal = state.findRefusal()
     if (refusal !== null) state.setAway({ sqlstate: refusal.sqlState, process: state.name }, refusal.firstAt)
     const outage = state.findOutage()
-    // First: what it has delayed is no condition of its own.
+    // First: what an outage delays is no condition of its own.
     if (outage !== null && outage.forMs > 0) {
       await reportRefusal(db, state.owner, refusal?.sqlState ?? null)
       await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy })

@@ -44,7 +44,7 @@ interface DaemonOptions {
   readonly onReload: (listener: () => void) => void
   /** @throws ConfigProblems */
   readonly readConfig: () => Promise<Config>
-  /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
+  /** Checks a configuration against the database and opens it. Adds to `state` what is found wrong. */
   readonly open: (
     config: Config,
     state: ProcessState,

@@ -278,7 +278,7 @@ function listUnreadColumns(role: string, { schema, name, table }: ListedTable): 
 }
 
 /**
- * Tables of which row-level security may hide every row; and those that this role may not read, where they may hold people or
+ * Tables of which row-level security may hide every row; and tables that this role may not read, where they may hold people or
  * companies, refer to a source or are referred to by one, or were named. Pure.
  * @param seen the tables of which this role saw a row
  */

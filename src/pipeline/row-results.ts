@@ -27,7 +27,7 @@ export interface FittedRow {
   readonly skipped: readonly SkippedCell[]
 }
 
-/** Separates answered rows that have a record to write from those that finish without a write. */
+/** Separates answered rows that have a record to write from rows that finish without a write. */
 export function partitionAnswered(
   source: Source,
   answered: readonly PlacedRow[],

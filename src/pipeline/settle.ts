@@ -381,7 +381,7 @@ export function costAnswers(answers: readonly JobAnswer[], delivered: readonly D
   })
 }
 
-/** A sum is shared as the description would bill it, or else among those that were found. */
+/** A sum is shared as the description would bill it, or else among the found lookups. */
 function toWeights(answers: readonly JobAnswer[]): number[] {
   const weights = answers.map(({ credits = 1 }) => credits)
   return weights.some((weight) => weight > 0)
@@ -393,7 +393,7 @@ function toWeights(answers: readonly JobAnswer[]): number[] {
  * What is counted of a job when its answers are stored, and what has to be counted beside them. Null: nothing is said of its cost.
  * Pure.
  * @param answers all that were delivered, with their costs
- * @param stored those of them that were stored
+ * @param stored the answers that were stored
  */
 export function toJobCost(
   delivered: DeliveredJob,

@@ -56,7 +56,7 @@ const NOTHING_SUBMITTED: SubmitResult = {
 }
 
 /**
- * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
+ * Posts jobs: first jobs that the service certainly did not accept before, then new ones from the run's waiting
  * lookups. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
  * finds the job even if the 202 is lost.
  * @param options.hasMore the tick before was full: new jobs are created without looking first, and none is posted again

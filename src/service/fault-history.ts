@@ -43,7 +43,7 @@ export class FaultHistory {
   /** Calls that the service has responded to. */
   #responses = 0
   #unattributed = new Map<CallSubject['id'], UnattributedFaults>()
-  /** Calls that got an answer, and those that the limit refused. */
+  /** Calls that got an answer, and calls that the limit refused. */
   #answers = 0
   #refusals = 0
   /** Of each subject that the limit has refused, how many there were of both at that time. */

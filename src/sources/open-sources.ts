@@ -82,7 +82,7 @@ function toWhole(steps: readonly Source[]): Source {
   return { ...first, mapping, outputs }
 }
 
-/** The steps of a source, each with what it has to know of those before and after it. */
+/** The steps of a source, each with what it has to know of its neighbours. */
 function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly Source[]): Source[] {
   const filledBefore = new Set<string>()
   const linked = steps.map((step): Source => {

@@ -29,7 +29,7 @@ export interface ReceivedDelivery {
  * Stores deliveries, each once for its job. The path is not signed: one that names no job of ours adds nothing to the key, so that
  * one captured body cannot be stored again and again.
  * @param service whose they are; null: it is not configured here
- * @returns the contents of those that were new
+ * @returns the contents of new deliveries
  */
 export async function insertDeliveries(
   db: Connection,

@@ -38,7 +38,7 @@ export interface ListedProcess extends FillrateProcess {
 const LISTED_MS = 3_600_000
 
 /**
- * Registers a process, and deletes those that were killed long ago.
+ * Registers a process, and deletes processes that were killed long ago.
  * @throws UnusableSchemaError
  */
 export async function registerProcess(db: Database, registered: FillrateProcess): Promise<void> {

@@ -32,7 +32,7 @@ interface PauseDetails {
 
 /**
  * Pauses sources. The last pause counts: it replaces the reason and the end of one before.
- * @returns those that were not paused before
+ * @returns the sources that were not paused before
  */
 export async function pauseSources(
   db: Connection,
@@ -55,7 +55,7 @@ export async function pauseSources(
   return rows.map((row) => row.source)
 }
 
-/** Resumes sources. @returns those that were paused before */
+/** Resumes sources. @returns the sources that were paused before */
 export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     with before as materialized (

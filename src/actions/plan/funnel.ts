@@ -70,7 +70,7 @@ export async function planSource(
   }
 }
 
-/** Rows that are named of those that one condition leaves out. */
+/** Named rows that one condition leaves out. */
 const LISTED_OF_CONDITION = 5
 
 type OutsideCounts = Pick<

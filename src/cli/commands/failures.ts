@@ -70,7 +70,7 @@ export const failuresCommand = defineCommand(failuresParser, {
   },
 })
 
-/** The sources of `--source`: also those that left the configuration, as long as they have rows. */
+/** The sources of `--source`: also sources that left the configuration, as long as they have rows. */
 async function chooseFilter(
   db: Database,
   source: string | null,

@@ -89,7 +89,7 @@ export class PrioritySemaphore {
   release(slots: number): void {
     if (slots === 0) return
     this.#used -= slots
-    // Wake all, the most urgent first; those that find no slot wait again.
+    // Wake all, the most urgent first; a waiter that finds no slot waits again.
     for (const rank of ORDER) {
       if (this.#waiters[rank].size === 0) continue
       const waiting = [...this.#waiters[rank]]

@@ -66,7 +66,7 @@ export interface CandidatePage {
 
 /** A page that was read from the table. */
 export interface ScannedPage extends CandidatePage {
-  /** Of the rows scanned, those that Fillrate knows. */
+  /** The scanned rows that Fillrate knows. */
   readonly known: number
 }
 
@@ -293,7 +293,7 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
   const last = services.at(-1)
   if (last === undefined)
     return sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
-  // One that the services before the last have left without a match goes on to those that were added since.
+  // A row without a match at any service goes on to the services that were added since.
   return sql`(r.service_id is distinct from ${serviceNumberSql(last)} and (
       r.state in (${sql.join(statesThatGoOn('miss').map((state) => sql.lit(state)))})
       or r.service_id <> all(array(select id from fillrate.services where name = any(${[...services]}::text[])))))`
@@ -317,7 +317,7 @@ export interface LookupsBefore {
    * is done with the row.
    */
   readonly isAnswered?: boolean
-  /** When the last of them may be requested again; of several services the first, or of those that found a record. */
+  /** When the last lookup may be requested again; with several services the first, or the first that found a record. */
   readonly dueAt: string | null
   /** What other services have left. Absent: there is one service. */
   readonly stepsBefore?: StepsBefore

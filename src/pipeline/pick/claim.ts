@@ -198,7 +198,7 @@ const NOTHING_CLAIMED: ClaimResult = {
 export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
   /** Those that the budget pays, as they are to be claimed. */
   readonly rows: readonly rows.PickedRow[]
-  /** Keys of those that are not requested of this service: the next one may take another identifier, or fill other cells. */
+  /** Keys of rows that are not requested of this service: the next one may take another identifier, or fill other cells. */
   readonly unanswered: readonly string[]
 }
 
@@ -237,7 +237,7 @@ export async function claimCandidates(
 }
 
 /**
- * Chooses the lookups of candidates, and stores those that the budget pays for the run to request. Its first statement ends the wait
+ * Chooses the lookups of candidates, and stores the lookups that the budget pays. Its first statement ends the wait
  * for locks of a user's table (`OnTable`).
  */
 export async function requestLookups(

@@ -190,7 +190,7 @@ interface PickedKeys {
 
 export interface PickKeysOptions {
   /**
-   * The rows wait for a dead run: those that are no longer in the source must be finished, or they would wait
+   * The rows wait for a dead run: rows that are no longer in the source must be finished, or they would wait
    * forever.
    */
   readonly finishMissing?: boolean

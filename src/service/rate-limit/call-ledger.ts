@@ -51,7 +51,7 @@ const GRANT_TTL_MS = 60_000
  * from these numbers. When there are too many entries, neighbours are merged evenly: an error of one in some thousand.
  */
 export class CallLedger {
-  /** Without those that were refused: they hold no place. */
+  /** Without refused calls: they hold no place. */
   sent = 0
   /** Not sent yet. */
   granted = 0

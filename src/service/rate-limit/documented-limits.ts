@@ -69,7 +69,7 @@ export class DocumentedLimits {
     return this.limits.some(({ endpoint }) => endpoint !== null)
   }
 
-  /** The limits that count calls of an endpoint; null: those that count all calls. */
+  /** The limits that count calls of an endpoint; null: limits that count all calls. */
   of(endpoint: CalledEndpoint | null): readonly DocumentedLimit[] {
     return this.limits.filter((limit) => limit.endpoint === null || limit.endpoint === endpoint)
   }

@@ -42,7 +42,7 @@ export class Limiter {
   readonly #counters: CallCounters
   readonly #reserve: number
   readonly #reporter: ChangeReporter
-  /** Turns that are queued or have begun, and those of them whose permit is in the reservoir, each with the endpoints that it may call. */
+  /** Turns that are queued or have begun; of turns whose permit is in the reservoir, the endpoint that each may call. */
   #queuedTurns = 0
   readonly #fundedTurns: (CalledEndpoint | null)[] = []
   #timer: NodeJS.Timeout | undefined
@@ -72,7 +72,7 @@ export class Limiter {
   }
 
   /**
-   * Resolves once at least one permit is granted, with as many as there are, up to `upTo`. Rejects with the signal's
+   * Resolves once at least one permit is granted, with all that there are, up to `upTo`. Rejects with the signal's
    * reason when it is aborted, leaving nothing behind.
    * @param endpoint the only one that the permits may call, because it may have a limit of its own
    */

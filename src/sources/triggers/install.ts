@@ -403,7 +403,7 @@ function gatheredKeys({ name, table }: Source) {
   }
 }
 
-/** Adds the row's key to those that gather, or takes what the trigger is to record: `batch`, or the one `key`. */
+/** Adds the row's key to the gathered keys, or takes what the trigger is to record: `batch`, or the one `key`. */
 function gatherSql(source: Source): string {
   const { first, second, set, gathers } = gatheredKeys(source)
   return `-- The first keys, after ';' while a trigger at the end of the statement is to come, or '!': keys cannot be read, and the log has said so.

@@ -108,7 +108,7 @@ export interface RowResult {
   readonly ownWrites: Record<string, unknown> | null
   /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
   readonly given: Record<string, unknown> | null
-  /** Cells that stay as they are, also those that the batch has no value for. */
+  /** Cells that stay as they are, also cells without a value in the batch. */
   readonly protected: readonly string[] | null
   readonly skipped: readonly RefusedCell[] | null
   /** Cells that hold the new value already, written for earlier inputs. */

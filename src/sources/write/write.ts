@@ -45,7 +45,7 @@ export interface WriteResult {
   readonly after: Record<string, unknown> | null
   /** What the write left in columns that inputs read, and what the user had given. Null: nothing to record. */
   readonly ownWrites?: Record<string, unknown> | null
-  /** Cells with a value that the policy protects; of an undo, those that stay. */
+  /** Cells with a value that the policy protects; of an undo, cells that stay. */
   readonly protectedColumns: readonly string[]
   /** Cells that the database did not take, touched ones among them. */
   readonly skipped: readonly RefusedCell[]

@@ -205,7 +205,7 @@ function formatPoints(gain: number): string {
 
 /**
  * All sources with their fill rates.
- * @param followed those that live sync watches
+ * @param followed the sources that live sync watches
  */
 export const sourcesCard = (
   { sources, readAt: now }: DashboardData,
