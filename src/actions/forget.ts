@@ -63,11 +63,11 @@ type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
 
 /**
  * Erases everything stored about a person or company, and suppresses future lookups. Idempotent: after a failure or
- * a kill, the next call erases what is left.
+ * a kill, the next call erases what is left. The tombstones come first, in a transaction of their own: from then on
+ * nothing new is picked or stored.
  *
- * The tombstones come first, in a transaction of their own: from then on nothing new is picked or stored. Each part
- * is a transaction and the search takes no locks, because a search of large tables takes minutes, for which no pick
- * or write-back may wait. A dry run is one transaction that is rolled back; it searches first and locks last.
+ * Each part is a transaction, and the search takes no locks: it takes minutes in large tables, for which no pick or
+ * write-back may wait. A dry run is one transaction that is rolled back; it searches first and locks last.
  * @param targets identifiers of one person or company
  * @throws ForgetUnfinishedError where it fails after the tombstones
  */

@@ -326,9 +326,9 @@ const toDeliveredJobs = (
     }
   })
 
-// What the results of a job cost. Each result is counted with what the service says of it, or else with what its description says. Where
-// the service says what the whole job has cost, this sum is shared among its results, and what no result explains is counted beside them:
-// what is counted of the job is then the sum, whatever was lost, erased or left without a result.
+// What the results of a job cost: what the service says of each result, or else what its description says. Where
+// the service states the cost of the job, its results share the sum, and what no result explains is counted beside
+// them: the job is counted with the sum, whatever was lost, erased or left without a result.
 
 /** A job of which something was delivered, with what each delivery means. */
 interface DeliveredJob {

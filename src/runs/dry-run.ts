@@ -66,9 +66,9 @@ const PREVIEW_BATCH_SIZE = 500
 const READING_SHARE = 1 / 5
 
 /**
- * The rows of a dry run. They are in memory alone, so that no other run waits for them: each takes the steps that a row of a run takes,
- * with the lookups that it would request, and ends with what the write would do. Its lookups are stored, and one that was called is paid
- * once; one that another run needs first is requested by that run.
+ * The rows of a dry run, in memory alone, so that no other run waits for them. Each takes the steps of a row of a
+ * run, with the lookups that it would request, and ends with what the write would do. A lookup that was called is
+ * stored and paid once; a lookup that another run needs first is requested by that run.
  */
 export class DryRun implements UnstoredRows {
   readonly #db: ServicePart['deps']['db']

@@ -98,10 +98,10 @@ export class EnrichmentClient {
   }
 
   /**
-   * Submits a job: 1 to 100 inputs, or the number that the service takes. The results are delivered to `webhookUrl`,
-   * are the answer, or are fetched. Companies go to an endpoint of their own. Once the head of a 202 has
-   * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
-   * would be submitted, and billed, again.
+   * Submits a job: 1 to 100 inputs, or the number that the service takes. The results are delivered to
+   * `webhookUrl`, are the answer, or are fetched. The job exists once the head of a 202 has arrived, so this
+   * resolves even if the body is lost or unreadable, with `jobId` null: after an error it would be submitted, and
+   * billed, again.
    */
   async submitBulk(
     request: GivenInputs & { readonly webhookUrl: string | null },

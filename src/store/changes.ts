@@ -288,9 +288,9 @@ interface KeptColumns {
 }
 
 /**
- * Gives the next write of a column what an undone one had found there, unless the column was changed between the two: an undo
- * of the next write would otherwise restore the value that is undone. A blank cell is null in what an undo has left, and left
- * out of what a write has found.
+ * Gives the next write of a column what an undone write had found there, unless the column was changed in between:
+ * an undo of the next write would otherwise restore the undone value. A blank cell is null in what an undo leaves,
+ * and absent in what a write found.
  * @param sources the sources that share the rows
  */
 export async function passOnPreviousValues(

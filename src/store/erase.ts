@@ -142,11 +142,11 @@ interface ErasedAnswer {
 }
 
 /**
- * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
- * their keys, and of deleted rows these too. Leaves a suppression hash for each lookup.
+ * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all else of these
+ * rows except their keys; of deleted rows the keys too. Leaves a suppression hash for each lookup.
  * @param options.rows further rows of the subject, whether or not they have a lookup
- * @param options.answers calls that are counted although their answers are not stored. Of other calls in flight the answer will find no
- *   lookup: they are counted as in doubt.
+ * @param options.answers calls that are counted although their answers are not stored. Other calls in flight are
+ *   counted as in doubt: their answers find no lookup
  */
 export async function eraseLookups(
   tx: Tx,

@@ -84,10 +84,10 @@ class FillrateClient extends pg.Client {
   }
 
   /**
-   * Compares the process id of the connection with that of the backend. A pooler shows itself by one of its own making: it
-   * gives each transaction to another backend, which does not know what was prepared (PgBouncer before 1.21). Without one,
-   * the session is ours alone, and the same statement turns JIT off for statements outside of transactions. A pooler's statements
-   * get a transaction each, for which it is off.
+   * Compares the process id of the connection with the id of the backend. A pooler shows itself by an id of its
+   * own: each transaction may go to another backend, which does not know what was prepared (PgBouncer before 1.21).
+   * Without a pooler the session is ours, and the same statement turns JIT off for statements outside of
+   * transactions; behind one, each gets a transaction, where JIT is off.
    */
   async findBackend(): Promise<void> {
     const { processID } = this as unknown as { readonly processID: number | null }

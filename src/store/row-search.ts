@@ -57,8 +57,9 @@ type StoredRow = Omit<FoundRow, 'service'> & {
 }
 
 /**
- * Some of the rows that match a filter, by source and key; failures by their state before, and those of a run by key. Goes by the order of an index, and no further than
- * `most` rows, whether they match or not: no index has what changes when a row is finished, and a million rows take seconds.
+ * Some of the rows that match a filter, by source and key; failures by their state before, and rows of a run by
+ * key. Goes by the order of an index, and no further than `most` rows, whether they match or not: no index has what
+ * changes when a row is finished, and a million rows take seconds.
  * @param page.after the place that the search before has returned as `next`
  */
 export async function searchRows(

@@ -27,9 +27,10 @@ export interface PickedRow {
 }
 
 /**
- * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
- * read: write-back fills those of a dead run while they are picked. Of a row that is known only the columns of `excluded` can be compared:
- * its `picked_at` is the time at which the row was finished when it was read.
+ * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same
+ * inputs since they were read: write-back fills the rows of a dead run while they are picked. A known row is
+ * compared by the columns of `excluded` alone: its `picked_at` is the time at which it was finished when it was
+ * read.
  * @param service whose results they wait for
  * @returns the claimed keys
  */
@@ -306,7 +307,7 @@ export interface RetryFilter {
   readonly reason: string | null
 }
 
-/** Finished rows of a source that can be retried, in key order; `emptied` may be retried. @param after keyset: keys after this one */
+/** Finished rows of a source that can be retried, in key order; `emptied` are rows that may be emptied (`listEmptied`). @param after keyset: keys after this one */
 export async function listRetryRows(
   db: Connection,
   source: string,

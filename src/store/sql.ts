@@ -51,9 +51,10 @@ export function unnestByRow(
 }
 
 /**
- * Begins a statement that connections prepare (`open.ts`). Only for those that are sent many times a second with few rows each:
- * planning them was more than a third of what they cost. A plan is kept until the table is analyzed, or the statement was sent four
- * times as often: one that was made for a small table, and reads it whole, is slow for up to a minute after an import.
+ * Begins a statement that connections prepare (`open.ts`): only statements that are sent many times a second with
+ * few rows, of whose cost planning was more than a third. A plan is kept until the table is analyzed, or the
+ * statement was sent four times as often: a plan for a small table, which reads it whole, is slow for up to a
+ * minute after an import.
  */
 export const PREPARED_MARK = '/* prepared */'
 export const PREPARED = sql.raw(PREPARED_MARK)

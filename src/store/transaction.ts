@@ -349,10 +349,11 @@ export function retryWhileStarting<T>(
 const MAX_CONFLICTS = 20
 
 /**
- * Runs `act` until it succeeds while Postgres is unavailable, up to five seconds apart, and a limited number of times
- * after conflicts with other transactions and after `transaction_timeout`. `act` must be idempotent: the first attempt may have committed and only its
- * answer been lost.
- * @param options.conflicts retries of conflicts; paid results are retried without limit, also after `transaction_timeout`
+ * Runs `act` until it succeeds: while Postgres is unavailable, up to five seconds apart, and a limited number of
+ * times after conflicts and `transaction_timeout`. `act` must be idempotent, because an attempt may have committed
+ * and only its answer been lost.
+ * @param options.conflicts retries of conflicts; paid results are retried without limit, also after
+ *   `transaction_timeout`
  * @param options.onWait called before each wait for Postgres, with its length in milliseconds
  */
 export async function retryWhileUnavailable<T>(

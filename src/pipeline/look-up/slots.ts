@@ -18,9 +18,9 @@ const MAX_UNSTORED_BYTES = 8 * 1024 * 1024
  * slots the calls that wait for a response. Waiters are served by urgency, and some slots are reserved for live
  * sync, which never waits for a backfill.
  *
- * A slot is free when its answer arrives, not when it is stored: a call would wait for a commit, and answers would
- * be stored in small batches. A crash also loses answers that wait to be stored, so their number is bounded by the
- * slots, and their bytes too.
+ * A slot is free when its answer arrives: until it is stored, a call would wait for a commit, and batches would be
+ * small. A crash also loses answers that wait to be stored, so the slots bound their number, and a limit their
+ * bytes.
  */
 export class PrioritySemaphore {
   readonly capacity: number
