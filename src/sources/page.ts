@@ -294,13 +294,13 @@ export async function findDeletedKeys(tx: Db, source: Source, keys: readonly str
 const tryEachSql = (parts: string): string => `
 do $fillrate$
 declare
-  one text;
+  tried text;
   fine text[] := '{}';
 begin
-  for one in select jsonb_array_elements_text(current_setting('fillrate.keys')::jsonb) loop
+  for tried in select jsonb_array_elements_text(current_setting('fillrate.keys')::jsonb) loop
     begin
-      perform count(p) from (select one as key offset 0) as k cross join lateral ${parts} as p;
-      fine := fine || one;
+      perform count(p) from (select tried as key offset 0) as k cross join lateral ${parts} as p;
+      fine := fine || tried;
     exception when others then
       if sqlstate ~ '${NON_ROW_STATES}' then raise; end if;
     end;

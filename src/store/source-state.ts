@@ -254,8 +254,8 @@ export async function saveFillRates(
   await sql`
     update fillrate.runs
        set totals = coalesce(totals, '{}') || jsonb_build_object('fill_rates', (
-             select jsonb_object_agg(one ->> 'source', one - 'source' || jsonb_build_object('at', clock_timestamp()))
-               from jsonb_array_elements(${JSON.stringify(counted)}::jsonb) as one))
+             select jsonb_object_agg(entry ->> 'source', entry - 'source' || jsonb_build_object('at', clock_timestamp()))
+               from jsonb_array_elements(${JSON.stringify(counted)}::jsonb) as entry))
      where id = ${run}`.execute(db)
 }
 

@@ -82,7 +82,7 @@ const VARIABLES = `
   suspects constant jsonb := current_setting('fillrate.suspects');
   firsts int[] := array[1];
   lasts int[] := array[cardinality(batch)];
-  one int;
+  head int;
   last int;
   middle int;
   phase text := 'rows';
@@ -117,18 +117,18 @@ const VARIABLES = `
 /** What to try next, as `~parameter`. */
 const CHOOSE = `if phase = 'rows' then
       exit when cardinality(firsts) = 0;
-      one := firsts[cardinality(firsts)];
+      head := firsts[cardinality(firsts)];
       last := lasts[cardinality(lasts)];
       firsts := trim_array(firsts, 1);
       lasts := trim_array(lasts, 1);
       -- The whole batch has been rejected already.
-      if one = 1 and last = cardinality(batch) and last > 1 then
+      if head = 1 and last = cardinality(batch) and last > 1 then
         middle := last / 2;
         firsts := array[middle + 1, 1];
         lasts := array[last, middle];
         continue;
       end if;
-      "~parameter" := to_jsonb(batch[one:last]);
+      "~parameter" := to_jsonb(batch[head:last]);
     else
       tried := case phase
         when 'nothing' then '{}'
@@ -165,10 +165,10 @@ const trySql = ({ statement, afterwards }: Trials): string => `failure := null;
       end if;
     end;`
 
-const AFTER_WAIT = `if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or one = last or waits >= ${MAX_WAITS}) then
+const AFTER_WAIT = `if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or head = last or waits >= ${MAX_WAITS}) then
       results := results || (
         select jsonb_agg(jsonb_build_object('index', item -> '~row', 'error', failure))::text
-          from unnest(case phase when 'rows' then batch[one:last] else array[bad_row] end) as item);
+          from unnest(case phase when 'rows' then batch[head:last] else array[bad_row] end) as item);
       waits := waits + 1;
       phase := 'rows';
       continue;
@@ -178,12 +178,12 @@ const AFTER_ROWS = `if phase = 'rows' then
       if failure is null then
         waits := 0;
         results := results || "~results";
-      elsif one < last then
-        middle := (one + last) / 2;
-        firsts := firsts || array[middle + 1, one];
+      elsif head < last then
+        middle := (head + last) / 2;
+        firsts := firsts || array[middle + 1, head];
         lasts := lasts || array[last, middle];
       else
-        bad_row := batch[one];
+        bad_row := batch[head];
         row_error := failure;
         present := array(
           select u from generate_series(0, jsonb_array_length(units) - 1) u
@@ -205,19 +205,19 @@ const AFTER_CELLS = `if phase = 'nothing' then
       removed := '{}';
       failure := row_error;
     elsif phase = 'adding' then
-      one := froms[cardinality(froms)];
+      head := froms[cardinality(froms)];
       last := tos[cardinality(tos)];
       froms := trim_array(froms, 1);
       tos := trim_array(tos, 1);
       if failure is null then
-        fine := fine || adding[one:last];
-      elsif one < last then
-        middle := (one + last) / 2;
-        froms := froms || array[middle + 1, one];
+        fine := fine || adding[head:last];
+      elsif head < last then
+        middle := (head + last) / 2;
+        froms := froms || array[middle + 1, head];
         tos := tos || array[last, middle];
       else
-        errors := errors || jsonb_build_object(adding[one], failure);
-        learned := learned || jsonb_build_object(failure ->> 'code', adding[one]);
+        errors := errors || jsonb_build_object(adding[head], failure);
+        learned := learned || jsonb_build_object(failure ->> 'code', adding[head]);
       end if;
       if cardinality(froms) > 0 then
         continue;
