@@ -257,7 +257,7 @@ async function previewService(
     state: 'found' as const,
     reason: null,
     dueAt: null,
-    passed: {
+    stepsBefore: {
       onlyBlanks: taken.has(record.key),
       cellsWritten: 0,
       foundDueAt: null,
