@@ -6,7 +6,7 @@ import { mixedBudgetOf } from './config/config.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { ProcessState, startConditionWatch } from './daemon/condition-watch.ts'
-import { serveReceiver, runService, type ServeReceiverOptions, type ServiceOptions } from './daemon/daemon.ts'
+import { serveReceiver, runConfig, type ServeReceiverOptions, type ServiceOptions } from './daemon/daemon.ts'
 import { asReviewed, type SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
@@ -31,7 +31,7 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
   /** Whether to open sources that no person has reviewed, too: what plans them looks nothing up. Default: false. */
   readonly opensUnreviewed?: boolean
   /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
-  readonly own?: ProcessState
+  readonly state?: ProcessState
 }
 
 /** A short run looks for conditions once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
@@ -47,21 +47,21 @@ export type RunRequest = PassRequest &
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { environment, log, onStatement, silentAfterMs = SOURCE_TIMEOUT_MS + 15_000 } = options
-  const own = options.own ?? new ProcessState()
+  const state = options.state ?? new ProcessState()
   const db = openDatabase({
     url: requireDatabaseUrl(environment),
     ...(environment.maxConnections !== null && { max: environment.maxConnections }),
     silentAfterMs,
     ...(onStatement && { onStatement }),
-    ...own.watchConnections(log),
+    ...state.watchConnections(log),
   })
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
-    const shared = { db, owner: own.owner, onKeyAccepted: (scope: string) => own.acceptKey(scope) }
+    const shared = { db, owner: state.owner, onKeyAccepted: (scope: string) => state.acceptKey(scope) }
     const { sources } = options.config
     const mappings = options.opensUnreviewed === true ? asReviewed(sources) : sources
     const opened = await openSources(db, mappings, options.isRequired)
-    return new App(options, own, { ...options, ...opened, ...shared, metrics: own.metrics })
+    return new App(options, state, { ...options, ...opened, ...shared, metrics: state.metrics })
   } catch (error) {
     await db.destroy()
     throw error
@@ -71,24 +71,24 @@ export async function openApp(options: AppOptions): Promise<App> {
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
 export class App extends Actions {
   readonly notifier: Notifier
-  readonly #own: ProcessState
+  readonly #state: ProcessState
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
 
-  constructor(options: AppOptions, own: ProcessState, opened: OpenedConfig) {
+  constructor(options: AppOptions, state: ProcessState, opened: OpenedConfig) {
     super(opened)
     const { config, environment, log } = opened
-    this.#own = own
-    this.#isWatched = options.own !== undefined
+    this.#state = state
+    this.#isWatched = options.state !== undefined
     this.notifier = new Notifier({
-      owner: own.owner,
+      owner: state.owner,
       environment: environment.name,
       dashboardUrl: environment.dashboardUrl,
       targets: config.notify,
       url: environment.notifyUrl,
       secrets: environment.notifySecrets,
       proxies: environment.proxies,
-      speaker: own.speaker,
+      speaker: state.speaker,
       log,
     })
   }
@@ -122,15 +122,15 @@ export class App extends Actions {
     receiver: Pick<Receiver, 'publicUrl'> | null,
     signal: AbortSignal,
   ): Promise<RunDeps[]> {
-    const own = this.#own
+    const state = this.#state
     const created: RunDeps[] = []
     for (const service of services) {
       const process = {
         // Deliveries of one without a secret cannot be verified, and are not received.
         publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
         onKeyRefused: (scope: string, service: number, reason: string | null) =>
-          own.refuseKey(scope, service, reason),
-        describeOutage: () => own.describeOutage(),
+          state.refuseKey(scope, service, reason),
+        describeOutage: () => state.describeOutage(),
       }
       const create = (): Promise<RunDeps> => service.createRunDeps(process)
       created.push(await retryWhileUnavailable(create, { giveUp: () => signal.aborted }))
@@ -141,9 +141,9 @@ export class App extends Actions {
   /** The receiver, dashboard and metrics, without runs. */
   async serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void> {
     const dashboard: ReceiverOptions['dashboard'] = {
-      observer: () => ({ outage: this.#own.findOutage(), schedules: this.#schedules() }),
+      observer: () => ({ outage: this.#state.findOutage(), schedules: this.#schedules() }),
       app: () => this,
-      metrics: this.#own.metrics,
+      metrics: this.#state.metrics,
     }
     return this.#work('serve', () =>
       serveReceiver(this.base, {
@@ -166,7 +166,7 @@ export class App extends Actions {
         if (!options.signal.aborted) throw error
       })
       if (!opened) return
-      return runService({ ...this.base, services: opened, config, own: this.#own }, options)
+      return runConfig({ ...this.base, services: opened, config, state: this.#state }, options)
     })
   }
 
@@ -179,9 +179,14 @@ export class App extends Actions {
    */
   async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
     const deps = { db: this.db, log: this.opened.log }
-    const own = this.#own
-    const reports = await startProcessReports({ ...deps, owner: own.owner }, { role, config: this.config })
-    const watched = { own, schedules: this.#schedules, notifier: () => this.notifier, delayMs: FIRST_LOOK_MS }
+    const state = this.#state
+    const reports = await startProcessReports({ ...deps, owner: state.owner }, { role, config: this.config })
+    const watched = {
+      state,
+      schedules: this.#schedules,
+      notifier: () => this.notifier,
+      delayMs: FIRST_LOOK_MS,
+    }
     // The daemon's watch outlives its configuration.
     const watch = this.#isWatched ? null : startConditionWatch({ ...deps, ...watched })
     try {

@@ -161,7 +161,7 @@ async function startDaemon(
     signal,
     readConfig,
     onReload,
-    open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
+    open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
     onListening,
     onConfig: () => {},
   })

@@ -54,7 +54,7 @@ export class Actions implements OpenedSources {
   readonly brokenSources: OpenedSources['brokenSources']
   /** Each service of the configuration, in their order; one at least. */
   readonly services: readonly OpenService[]
-  /** The sources of the configuration, by name: also those that are broken. */
+  /** The sources of the configuration, by name, broken ones included. */
   readonly mappings: ReadonlyMap<string, SourceMapping>
   protected readonly opened: OpenedConfig
   /** For what is done for sources, whichever services fill them. */
@@ -68,11 +68,11 @@ export class Actions implements OpenedSources {
     this.sources = sources
     this.brokenSources = brokenSources
     this.mappings = new Map(Object.entries(config.sources))
-    this.services = config.services.map((one) => new OpenService(opened, one))
+    this.services = config.services.map((service) => new OpenService(opened, service))
     this.base = { db, log, sources, brokenSources, policy: TABLE_POLICY, owner, random, now: Date.now }
   }
 
-  /** Which processes may do the runs that are requested here: those that call the same first service. */
+  /** Which processes may do the runs that are requested here: processes that call the same first service. */
   service(): Promise<number> {
     return firstOf(this.services).number()
   }
@@ -89,13 +89,15 @@ export class Actions implements OpenedSources {
    */
   bulkOf(sources: readonly string[]): BulkAvailability {
     const all = this.servicesOf(sources).map(({ bulk }) => bulk)
-    return all.find(({ usesWebhook }) => usesWebhook) ?? all.find((one) => one.isPossible) ?? firstOf(all)
+    return (
+      all.find(({ usesWebhook }) => usesWebhook) ?? all.find(({ isPossible }) => isPossible) ?? firstOf(all)
+    )
   }
 
   /** The services of some sources; of all, if none is named. */
   servicesOf(sources: readonly string[]): readonly OpenService[] {
     const serving = new Set(
-      sources.flatMap((name) => this.mappings.get(name)?.steps.map(({ turn }) => turn.service) ?? []),
+      sources.flatMap((name) => this.mappings.get(name)?.steps.map(({ step }) => step.service) ?? []),
     )
     return serving.size === 0 ? this.services : this.services.filter(({ name }) => serving.has(name))
   }
@@ -129,7 +131,7 @@ export class Actions implements OpenedSources {
     return {
       name,
       deps: await service.deps(),
-      sources: chosen.flatMap(({ steps }) => steps.filter(({ mapping }) => mapping.turn.service === name)),
+      sources: chosen.flatMap(({ steps }) => steps.filter(({ mapping }) => mapping.step.service === name)),
       leftOut: listLeftOut(this, names),
       budget: name === null ? null : budget,
       usesWebhook: bulk.usesWebhook === true,
@@ -181,7 +183,7 @@ export class Actions implements OpenedSources {
   #listSteps({ steps }: WholeSource): { readonly step: Source; readonly service: OpenService }[] {
     return steps.flatMap((step) =>
       this.services
-        .filter(({ name }) => name === step.mapping.turn.service)
+        .filter(({ name }) => name === step.mapping.step.service)
         .map((service) => ({ step, service })),
     )
   }

@@ -18,14 +18,14 @@ export interface AuditEnd {
 }
 
 /**
- * Executes an action and records it in the audit list: before it begins, so that an action whose process
- * dies is listed, too, and with its outcome when it has ended.
+ * Executes an action and records it in the audit list before it begins, so that the list also has an action whose
+ * process dies; its outcome follows when it ends.
  * @param act receives a function that records the run as soon as there is one
  * @param describe the outcome of the result
  * @throws the error of `act`, after it was recorded
  * @example
- * const event = { actor: createLocalActor('command line'), action: 'resume', parameters: { sources } } as
- * const await auditAction(db, event, () => resume(), () => ({ outcome: 'done', detail: null }))
+ * const event = { actor: createLocalActor('command line'), action: 'resume', parameters: { sources } } as const
+ * await auditAction(db, event, () => resume(), () => ({ outcome: 'done', detail: null }))
  */
 export async function auditAction<Result>(
   db: Database,

@@ -50,7 +50,7 @@ export async function renameSource(
     db,
     async (tx) => {
       const known = await findKept(tx, names, from)
-      const taken = (await retired.listRetiredSources(tx, [])).find((one) => one.source === to)
+      const taken = (await retired.listRetiredSources(tx, [])).find(({ source }) => source === to)
       if (taken !== undefined && taken.rows + taken.deleted > 0)
         refuseSource(
           to,
@@ -79,9 +79,9 @@ async function findKept(
   name: string,
 ): Promise<RetiredSource> {
   const kept = await retired.listRetiredSources(db, configured)
-  const found = kept.find((one) => one.source === name)
+  const found = kept.find(({ source }) => source === name)
   if (found) return found
-  const others = kept.map((one) => one.source)
+  const others = kept.map(({ source }) => source)
   return refuseSource(
     name,
     'nothing is kept of it',

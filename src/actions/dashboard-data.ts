@@ -49,7 +49,7 @@ export async function readVerdict(
   const readAt = Date.now()
   return {
     readAt,
-    conditions: (await readConditions(db, observer)).map((one) => toConditionReport(one, readAt)),
+    conditions: (await readConditions(db, observer)).map((condition) => toConditionReport(condition, readAt)),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
@@ -93,7 +93,7 @@ export interface SourceOverview {
   readonly pause: PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
-  readonly fillRates: readonly sourceState.FillRate[]
+  readonly fillRates: readonly sourceState.SourceFillRate[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */
@@ -148,7 +148,7 @@ export async function readDashboardData(
   return {
     readAt: now,
     sources: await readSourceOverviews(db, [...sources.values()]),
-    services: spent.services.map((one) => toServiceOverview(one, rateLimits, now)),
+    services: spent.services.map((service) => toServiceOverview(service, rateLimits, now)),
     runs: await listRunOverviews(db, null, null, RUNS),
     jobs: await listJobGroups(db),
     rateLimits,
@@ -163,7 +163,7 @@ function toServiceOverview(
 ): ServiceOverview {
   const day = new Date(now).toISOString().slice(0, 10)
   const sum = (count: 'calls' | 'throttled' | 'retried' | 'lookups', of = days): number =>
-    of.reduce((all, one) => (one.day === day ? all + one[count] : all), 0)
+    of.reduce((all, entry) => (entry.day === day ? all + entry[count] : all), 0)
   const bySource = Map.groupBy(days, ({ source }) => source)
   return {
     name,
@@ -192,7 +192,7 @@ export async function readSourceOverviews(
   return Promise.all(
     sources.map(async ({ name, kind, table, outputs }) => {
       const states = await rows.countRowStates(db, { sources: [name] })
-      const total = Object.values(states).reduce((sum, one) => sum + one, 0)
+      const total = Object.values(states).reduce((sum, n) => sum + n, 0)
       return {
         name,
         kind,
@@ -240,9 +240,9 @@ export async function readSystemData(db: Database, now: number): Promise<SystemD
     listRecentConditions(db, RECENT_CONDITIONS),
     listAuditEvents(db, CHANGES),
   ])
-  const alive = processes.filter((one) => one.isAlive)
-  const daemons = alive.filter((one) => one.role === 'start')
-  const configs = (daemons.length > 0 ? daemons : alive).map((one) => readShownConfig(one.config))
+  const alive = processes.filter(({ isAlive }) => isAlive)
+  const daemons = alive.filter(({ role }) => role === 'start')
+  const configs = (daemons.length > 0 ? daemons : alive).map(({ config }) => readShownConfig(config))
   const entries = new Map(
     configs.flatMap(({ schedule }) => schedule).map((entry) => [scheduleName(entry), entry]),
   )

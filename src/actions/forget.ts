@@ -62,12 +62,12 @@ type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
 }
 
 /**
- * Erases everything stored about a person or company, and suppresses future lookups. The tombstones are
- * inserted first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
+ * Erases everything stored about a person or company, and suppresses future lookups. Idempotent: after a failure or
+ * a kill, the next call erases what is left. The tombstones come first, in a transaction of their own: from then on
+ * nothing new is picked or stored.
  *
- * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
- * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run
- * is a single transaction, because it is rolled back; it searches first and locks last.
+ * Each part is a transaction, and the search takes no locks: it takes minutes in large tables, for which no pick or
+ * write-back may wait. A dry run is one transaction that is rolled back; it searches first and locks last.
  * @param targets identifiers of one person or company
  * @throws ForgetUnfinishedError where it fails after the tombstones
  */
@@ -86,7 +86,7 @@ export async function forgetSubject(
   const expand = (named: readonly ForgetTarget[]): Promise<Subject> =>
     expandSubject(runPart, named, async (wanted) => {
       const found = await findRowsByInputs(db, sources, wanted)
-      for (const one of found.unreadable) unreadable.set(one.source, one)
+      for (const entry of found.unreadable) unreadable.set(entry.source, entry)
       return found.rows
     })
   const runPart: RunPart = (act) =>
@@ -236,7 +236,7 @@ async function erasePass(
   const { ids, pattern, isCompany, linked } = subject
   const { results, bodies, mentions } = await eraseInDeliveries(runPart, subject)
   let redacted = mentions
-  for (const column of columns.filter((one) => !search.isErasedByMeaning(one)))
+  for (const column of columns.filter((column) => !search.isErasedByMeaning(column)))
     redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, ids))
   const places: Partial<Record<search.CellTable, string[]>> = {}
   for (const table of isCompany ? [] : search.cellTables)
@@ -275,7 +275,7 @@ type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** A person or a company as it is stored: all that the named identifiers lead to, at every service. */
 interface Subject {
-  /** The named identifiers, and those that are linked to them. */
+  /** The named identifiers, and the identifiers linked to them. */
   readonly targets: readonly ForgetTarget[]
   /** Matches each of them. */
   readonly pattern: string
@@ -305,7 +305,7 @@ async function expandSubject(
   const lookups = new Map<number, erase.LinkedLookup>()
   let namedIds: ReadonlySet<number> | null = null
   const addIdentifiers = (found: readonly Identifier[]): void => {
-    for (const one of found) identifiers.set(identifierText(one), one)
+    for (const identifier of found) identifiers.set(identifierText(identifier), identifier)
   }
   const addRows = (found: readonly erase.RowName[]): void => {
     for (const row of found) rows.set(`${row.source}\n${row.key}`, row)
@@ -332,7 +332,7 @@ async function expandSubject(
       ids = [...lookups.keys()]
     }
     const isSearched = createTargetTest(targets)
-    fresh = [...identifiers.values()].filter((one) => !isSearched(one)).map(toForgetTarget)
+    fresh = [...identifiers.values()].filter((identifier) => !isSearched(identifier)).map(toForgetTarget)
   }
   const linked = [...lookups.values()].filter(({ id }) => namedIds?.has(id) !== true)
   return {
@@ -403,12 +403,12 @@ async function eraseInDeliveries(
 
 async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: Subject, named: RegExp) {
   const deliveries = await erase.lockDeliveries(tx, batch)
-  const bodies = deliveries.flatMap((one) => (one.body === null ? [] : [{ ...one, body: one.body }]))
+  const bodies = deliveries.flatMap(({ body, ...delivery }) => (body === null ? [] : [{ ...delivery, body }]))
   const isTarget = createTargetTest(targets)
   const results = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries))
   const redacted = results.flatMap((result): RedactedResult[] => {
     const isSubject =
-      [result.member, ...result.mayBe].some((one) => one !== null && ids.includes(one.id)) ||
+      [result.member, ...result.mayBe].some((member) => member !== null && ids.includes(member.id)) ||
       result.identifiers.some(isTarget)
     if (isSubject) return [{ ...result, redacted: null }]
     if (JSON.stringify(result.raw).search(named) === -1) return []
@@ -420,7 +420,7 @@ async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: 
     tx,
     unreadable.map(({ id }) => ({ id, body: ERASED_BODY })),
   )
-  const removed = redacted.filter((one) => one.redacted === null).length
+  const removed = redacted.filter((result) => result.redacted === null).length
   return { results: removed, bodies: unreadable.length, mentions: redacted.length - removed }
 }
 

@@ -99,9 +99,9 @@ export async function remapSource(
       const found: Findings = new Map()
       for (const service of services) {
         const previewed = await remapPage(services, service, keys, found, run)
-        for (const one of previewed) {
-          tally.addWrite(source, service.deps.service, one)
-          found.set(one.row.key, mergeFindings(found.get(one.row.key), one))
+        for (const preview of previewed) {
+          tally.addWrite(source, service.deps.service, preview)
+          found.set(preview.row.key, mergeFindings(found.get(preview.row.key), preview))
         }
       }
       for (const { outcome, isUndone, diff } of found.values()) {
@@ -201,7 +201,7 @@ interface PreviewedRemap extends Omit<PreviewedRow, 'outcome'> {
 
 function mergeFindings(before: Finding | undefined, { outcome, diff, record }: PreviewedRemap): Finding {
   return {
-    outcome: OUTCOMES.find((one) => one === outcome || one === before?.outcome) ?? outcome,
+    outcome: OUTCOMES.find((candidate) => candidate === outcome || candidate === before?.outcome) ?? outcome,
     diff: mergeDiffs(before?.diff ?? null, diff),
     isUndone: before?.isUndone ?? record.undone,
   }
@@ -245,9 +245,9 @@ async function previewService(
   found: Findings,
 ): Promise<PreviewedRemap[]> {
   const records = await store.listFoundRecords(tx, source.name, keys, numbersOf(services))
-  const place = services.findIndex((one) => one.source === source)
+  const place = services.findIndex((step) => step.source === source)
   const isTaken = ({ service, confidence }: store.FoundRecord): boolean =>
-    services.slice(0, place).some((one) => one.service === service && isConfident(one.source, confidence))
+    services.slice(0, place).some((step) => step.service === service && isConfident(step.source, confidence))
   const taken = new Set(records.filter(isTaken).map(({ key }) => key))
   const isOwn = ({ service }: store.FoundRecord): boolean => number === null || service === number
   const own = new Map(records.filter(isOwn).map((record) => [record.key, record]))
@@ -257,7 +257,7 @@ async function previewService(
     state: 'found' as const,
     reason: null,
     dueAt: null,
-    passed: {
+    stepsBefore: {
       onlyBlanks: taken.has(record.key),
       cellsWritten: 0,
       foundDueAt: null,
@@ -288,7 +288,7 @@ const REMAP_OUTCOMES: Readonly<Record<NonNullable<PreviewedRow['outcome']>, Rema
   locked: 'changed',
 }
 
-/** Queues the rows that would change, and notes what is skipped of those that keep their state. */
+/** Queues the rows that would change, and notes the skipped cells of rows that keep their state. */
 async function requeue(
   tx: Tx,
   { name }: Source,
@@ -298,8 +298,8 @@ async function requeue(
   // With unchanged rows whose state is no longer true.
   const needsWrite = ({ outcome, record }: PreviewedRemap): boolean =>
     outcome === 'changed' || (outcome === 'unchanged' && !ROW_STATE_FACTS[record.state].isApplied)
-  const keepsState = (one: PreviewedRemap): boolean =>
-    !needsWrite(one) && (one.outcome === 'unchanged' || one.outcome === 'below_confidence')
+  const keepsState = (preview: PreviewedRemap): boolean =>
+    !needsWrite(preview) && (preview.outcome === 'unchanged' || preview.outcome === 'below_confidence')
   const toQueue = previewed.filter(needsWrite).map(({ record, onlyBlanks }) => ({ ...record, onlyBlanks }))
   await store.requeueForRecord(tx, name, run, toQueue)
   const kept = previewed.filter(keepsState).map(({ row, record }) => ({

@@ -24,7 +24,7 @@ export interface RetryReport {
   readonly lookups: number
   /** Rows that will be written from their stored record, without a call. */
   readonly without_call: number
-  /** Of failed rows: those that left their source, have no blanks any more, or were enriched by another program. */
+  /** Failed rows that left their source, have no blanks any more, or were enriched by another program. */
   readonly skipped: number
 }
 

@@ -113,9 +113,10 @@ export async function testService(
   const { service, problems } = parseService({ definition, place: 'the service' })
   if (service === null) throw new ConfigProblems('the service', problems)
   const wrong: string[] = []
-  for (const one of cases) {
-    const mismatches = 'delivery' in one ? tryDelivery(service, one) : await tryLookup(service, one)
-    if (mismatches.length > 0) wrong.push([`${one.name}:`, ...mismatches].join('\n  '))
+  for (const serviceCase of cases) {
+    const mismatches =
+      'delivery' in serviceCase ? tryDelivery(service, serviceCase) : await tryLookup(service, serviceCase)
+    if (mismatches.length > 0) wrong.push([`${serviceCase.name}:`, ...mismatches].join('\n  '))
   }
   if (wrong.length === 0) return
   throw new Error(

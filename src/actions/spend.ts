@@ -47,7 +47,7 @@ export async function readSpendByDay(
   const ofToday = daySpend.filter(({ day }) => day === today)
   const known = await listServices(db)
   const services = known.map(({ id, host, name }) => {
-    const own = (all: typeof daySpend) => all.filter((one) => one.service_id === id)
+    const own = (all: typeof daySpend) => all.filter(({ service_id }) => service_id === id)
     const sum = (all: typeof daySpend): SpendAmount => sumSpend(own(all), priceOf(settings, name))
     const amounts = { service: name ?? host, host, today: sum(ofToday), last_30_days: sum(daySpend) }
     return { amounts, days: own(daySpend) }
@@ -87,7 +87,7 @@ export async function readRunSpends(
   ids: readonly number[],
   prices: Prices | null,
 ): Promise<ReadonlyMap<number, SpendAmount>> {
-  const byRun = Map.groupBy(await spend.listRunSpend(db, ids), (one) => one.run)
+  const byRun = Map.groupBy(await spend.listRunSpend(db, ids), ({ run }) => run)
   return new Map(ids.map((id) => [id, sumPriced(byRun.get(id) ?? [], prices)]))
 }
 
@@ -108,7 +108,7 @@ async function listBudgets(db: Database, settings: SpendSettings): Promise<Budge
     ),
   )
   const isFlat = settings.services.every(({ adapter }) => adapter.credits.isFlat)
-  return [...ofDay, ...ofRuns].map((one) => (isFlat ? one : { ...one, unit: 'credit' }))
+  return [...ofDay, ...ofRuns].map((budget) => (isFlat ? budget : { ...budget, unit: 'credit' }))
 }
 
 /** A budget, and the shares of its sources. Of an only source, the lower of both is the budget. */

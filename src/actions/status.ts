@@ -10,7 +10,7 @@ import type { StoredRateStatus } from '../domain/rate-status.ts'
 import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
-import { listFillRates, listPaused, listSlowedWrites, type FillRate } from '../store/source-state.ts'
+import { listFillRates, listPaused, listSlowedWrites, type SourceFillRate } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
 import { listRetiredSources } from '../store/retire-source.ts'
 
@@ -19,10 +19,10 @@ export async function readDeletedRows(
   db: Database,
   known: ReadonlyMap<string, number>,
 ): Promise<DeletedRowsStatus[]> {
-  return (await countDeletedRows(db, [...known.keys()])).map((one) => {
-    const counts = { known: known.get(one.source) ?? 0, deleted: one.rows, hidden: one.hidden }
-    const isHeld = !one.is_kept && isEraseHeld(counts)
-    return { ...one, held: isHeld ? describeHeldErase(one.source, counts) : null }
+  return (await countDeletedRows(db, [...known.keys()])).map((deleted) => {
+    const counts = { known: known.get(deleted.source) ?? 0, deleted: deleted.rows, hidden: deleted.hidden }
+    const isHeld = !deleted.is_kept && isEraseHeld(counts)
+    return { ...deleted, held: isHeld ? describeHeldErase(deleted.source, counts) : null }
   })
 }
 
@@ -86,20 +86,23 @@ export async function createStatusReport(
       ? (await listRetiredSources(db, [])).map(({ source }) => source)
       : Object.values(sources).map(({ name }) => name)
   const states = await Promise.all(names.map((name) => rows.countRowStates(db, { sources: [name] })))
-  const counts = states.map((one) => ({ total: Object.values(one).reduce((sum, n) => sum + n, 0), ...one }))
+  const counts = states.map((counted) => ({
+    total: Object.values(counted).reduce((sum, n) => sum + n, 0),
+    ...counted,
+  }))
   const known = new Map(names.map((name, n) => [name, counts[n]?.total ?? 0]))
   const retired = await listRetiredSources(db, names)
   const paused = await listPaused(db)
   const filled = await listFillRates(db, names)
   return {
-    rows: Object.fromEntries(counts.map((one, n) => [names[n], one])),
+    rows: Object.fromEntries(counts.map((count, n) => [names[n], count])),
     jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
     deliveries: await deliveries.countDeliveryStates(db),
     quarantined_results: await deliveries.countQuarantinedResults(db),
     running_runs: (await runs.listRunning(db)).length,
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     slowed_writes: await listSlowedWrites(db, names),
-    paused: paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    paused: paused.filter((pause) => !retired.some(({ source }) => source === pause.source)),
     deleted: await readDeletedRows(db, known),
     limits: await readRateLimits(db),
     fill_rate: Object.fromEntries(
@@ -107,7 +110,7 @@ export async function createStatusReport(
         source.name,
         toFillRate(
           source,
-          filled.findLast((one) => one.source === source.name),
+          filled.findLast((rate) => rate.source === source.name),
         ),
       ]),
     ),
@@ -120,7 +123,7 @@ export async function createStatusReport(
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */
 function toFillRate(
   { outputs }: Pick<SourceMapping, 'outputs'>,
-  last: FillRate | undefined,
+  last: SourceFillRate | undefined,
 ): StatusReport['fill_rate'][string] {
   if (last === undefined) return 'unknown: it is counted by runs, and there was none yet'
   const { filled } = last

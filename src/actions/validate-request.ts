@@ -23,7 +23,7 @@ type OpenedSources<One extends Source = Source> = Pick<Deps, 'brokenSources'> & 
 }
 
 /**
- * @param names none means all that fit their tables, a pattern those that it matches
+ * @param names none means all sources that fit their tables, a pattern the sources that it matches
  * @throws ConfigProblems if a name is not configured; SourceProblems if it is broken
  */
 export function chooseSources<One extends Source>(all: OpenedSources<One>, names: readonly string[]): One[] {

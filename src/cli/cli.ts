@@ -75,7 +75,7 @@ export function parseCommandLine(words: readonly string[]): Invocation | string 
     if (!(error instanceof CommanderError)) throw error
     if (/^commander\.(?:help|helpDisplayed|version)$/.test(error.code)) return printed
     const message = sanitize(maskPasswords(error.message.replace(/^error: /, '').replaceAll('\n', ' ')))
-    throw new UsageError(words.map(findCommand).find((one) => one !== null) ?? null, message)
+    throw new UsageError(words.map(findCommand).find((command) => command !== null) ?? null, message)
   }
   const command = parsed as unknown as CliCommand
   const { parser } = command
@@ -175,7 +175,9 @@ export function renderError(error: unknown, view: ErrorViewOptions) {
   return {
     exit,
     text: `${view.paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
-    json: { error: { kind, message: mask(message), problems: problems.map((one) => masked(one, mask)) } },
+    json: {
+      error: { kind, message: mask(message), problems: problems.map((problem) => masked(problem, mask)) },
+    },
   }
 }
 
@@ -199,10 +201,10 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
     return { exit: Exit.interrupted, kind: 'interrupted', message: 'interrupted' }
   if (error instanceof ConfigProblems) return list(Exit.usage, 'configuration', error.problems, error.where)
   if (error instanceof SourceProblems) {
-    const problems = mergeGrantProblems(error.problems).map((one) => ({
-      ...one,
-      place: `sources.${one.source}.${one.place}`,
-      found: showFound(one),
+    const problems = mergeGrantProblems(error.problems).map((problem) => ({
+      ...problem,
+      place: `sources.${problem.source}.${problem.place}`,
+      found: showFound(problem),
     }))
     return list(Exit.usage, 'sources', problems, 'the mapping of the database')
   }
@@ -251,11 +253,11 @@ function describeUsage({ message, usage, help, suggestion }: UsageError, paint: 
   }
 }
 
-const masked = (one: Problem, mask: (text: string) => string): Problem => ({
-  place: mask(one.place),
-  found: mask(one.found),
-  expected: mask(one.expected),
-  todo: one.todo === null ? null : mask(one.todo),
+const masked = (problem: Problem, mask: (text: string) => string): Problem => ({
+  place: mask(problem.place),
+  found: mask(problem.found),
+  expected: mask(problem.expected),
+  todo: problem.todo === null ? null : mask(problem.todo),
 })
 
 const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)

@@ -48,4 +48,4 @@ export const commands: readonly CliCommand[] = [
 ]
 
 export const findCommand = (name: string | undefined): CliCommand | null =>
-  commands.find((one) => one.name === name) ?? null
+  commands.find((command) => command.name === name) ?? null

@@ -68,7 +68,7 @@ export const statesOption = <const Flags extends string, State extends string, D
     fallback,
     (text): readonly State[] =>
       text.split(',').map((word) => {
-        const state = known.find((one) => one === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
+        const state = known.find((choice) => choice === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
         if (state === undefined) throw new ExpectedError(formatChoices(known))
         return state
       }),

@@ -34,8 +34,8 @@ function listSecrets(env: NodeJS.ProcessEnv, sent: readonly string[]): string[] 
     variableOf({ prefix }, 'WEBHOOK_SECRET'),
   ])
   const listed = [...SECRET_VARIABLES, ...ofServices].flatMap((name) =>
-    (env[name] ?? '').split(',').flatMap((one) => {
-      const secret = one.trim()
+    (env[name] ?? '').split(',').flatMap((part) => {
+      const secret = part.trim()
       // A dashboard token without the name of its holder, the secret of a client without its id.
       return /^FILLRATE_(?:DASHBOARD|(?:.*_)?API_KEY$)/.test(name)
         ? [secret, secret.slice(secret.indexOf(':') + 1)]
@@ -47,7 +47,7 @@ function listSecrets(env: NodeJS.ProcessEnv, sent: readonly string[]): string[] 
   // Of what is sent, a secret is what a variable holds.
   const held = new Set(Object.values(env).map((value) => value?.trim()))
   const hidden = [...listed, ...sent.filter((value) => held.has(value)), ...password].filter(
-    (one) => one.length >= MIN_SECRET_LENGTH,
+    ({ length }) => length >= MIN_SECRET_LENGTH,
   )
   // The longest first: one can be the prefix of another.
   return [...new Set(hidden)].sort((a, b) => b.length - a.length)

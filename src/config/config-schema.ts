@@ -203,17 +203,17 @@ function checkPrices({ budget, price, services }: ParsedConfig, context: z.core.
   const settings =
     services === null
       ? [{ path: [], budget, price }]
-      : Object.entries(services).map(([name, one]) => ({ path: ['services', name], ...one }))
+      : Object.entries(services).map(([name, service]) => ({ path: ['services', name], ...service }))
   for (const { path, ...own } of settings)
-    for (const [place, one] of new Map([
+    for (const [place, amount] of new Map([
       ['`budget`', budget],
       [path.length === 0 ? '`budget`' : 'its `budget`', own.budget],
     ])) {
-      if (one === null || typeof one !== 'object' || own.price?.currency === one.currency) continue
+      if (amount === null || typeof amount !== 'object' || own.price?.currency === amount.currency) continue
       rejecting(context)(
         [...path, 'price', ...(own.price === null ? [] : ['currency'])],
         own.price === null ? 'nothing' : quoteText(own.price.currency),
-        `a price in ${one.currency}, such as { currency: '${one.currency}', lookup: 0.05 }: ${place} is in ${one.currency}`,
+        `a price in ${amount.currency}, such as { currency: '${amount.currency}', lookup: 0.05 }: ${place} is in ${amount.currency}`,
       )
       break
     }

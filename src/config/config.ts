@@ -2,7 +2,7 @@ import { toLookupBudget, type LookupBudget, type MixedBudget } from '../domain/s
 import type { ParsedConfig } from './config-schema.ts'
 import {
   listTaken,
-  listTurns,
+  listServing,
   outputFor,
   toOutputMapping,
   type ConfiguredService,
@@ -55,12 +55,12 @@ export type NotifyTarget = Config['notify'][number]
  * its sources with their steps.
  */
 export function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
-  const all = configured.map((one) => resolveService(parsed, one))
+  const all = configured.map((service) => resolveService(parsed, service))
   const prices = all.map(({ price }) => price)
   const sources = Object.fromEntries(
     Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source, all)] as const),
   )
-  const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ turn }) => turn.service)))
+  const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ step }) => step.service)))
   return {
     sources,
     // One that serves no source is not called, and needs no key.
@@ -83,15 +83,15 @@ export function resolveConfig(parsed: ParsedConfig, configured: readonly Configu
 
 /** A service with its settings. One that has a name has its own; the only one has them at the top of the configuration. */
 function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
-  const { bulk, ...own } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
+  const { bulk, ...settings } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
   return {
     ...configured,
     /** Concurrent calls. */
-    concurrency: own.concurrency,
+    concurrency: settings.concurrency,
     /** Of one call. */
-    timeoutMs: own.timeout,
-    reserve: own.reserve,
-    account: own.account,
+    timeoutMs: settings.timeout,
+    reserve: settings.reserve,
+    account: settings.account,
     bulk: {
       /** Null: it depends on the endpoint. */
       minimum: bulk.minimum,
@@ -99,13 +99,13 @@ function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
       /** How long a completed job waits for another delivery with the missing results. */
       graceMs: bulk.grace,
     },
-    refreshAfterMs: own.refreshAfter ?? parsed.refreshAfter,
-    retryNotFoundAfterMs: own.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
+    refreshAfterMs: settings.refreshAfter ?? parsed.refreshAfter,
+    retryNotFoundAfterMs: settings.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
     /** Attempts after which a lookup fails. */
-    attempts: own.attempts ?? parsed.attempts,
-    budget: own.budget ?? parsed.budget,
+    attempts: settings.attempts ?? parsed.attempts,
+    budget: settings.budget ?? parsed.budget,
     /** Null: unknown. */
-    price: own.price,
+    price: settings.price,
   }
 }
 
@@ -116,24 +116,24 @@ function resolveSource(
   services: readonly ReturnType<typeof resolveService>[],
 ): SourceMapping {
   const { services: _, freshness, minConfidence, outputs, ...rest } = source
-  const turns = listTurns(source, services)
-  const steps = turns.map((own, index): SourceStep => {
-    const next = turns[index + 1]
-    const taken = listTaken(source, own)
+  const serving = listServing(source, services)
+  const steps = serving.map((service, index): SourceStep => {
+    const next = serving[index + 1]
+    const taken = listTaken(source, service)
     return {
-      turn: {
-        service: own.name,
-        services: turns.flatMap((one) => one.name ?? []),
+      step: {
+        service: service.name,
+        services: serving.flatMap(({ name }) => name ?? []),
         isFirst: index === 0,
         next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
-        takes: own.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
-        details: own.adapter[source.kind]?.details ?? [],
+        takes: service.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
+        details: service.adapter[source.kind]?.details ?? [],
       },
-      shapes: own.adapter.shapes[source.kind],
-      minConfidence: own.minConfidence ?? minConfidence,
-      freshness: freshness && { ...freshness, maxAgeMs: own.refreshAfterMs },
+      shapes: service.adapter.shapes[source.kind],
+      minConfidence: service.minConfidence ?? minConfidence,
+      freshness: freshness && { ...freshness, maxAgeMs: service.refreshAfterMs },
       outputs: Object.entries(outputs).flatMap(([column, output]) => {
-        const filling = outputFor(output, own.name ?? '')
+        const filling = outputFor(output, service.name ?? '')
         return filling === null ? [] : [toOutputMapping(column, filling)]
       }),
     }

@@ -317,7 +317,8 @@ function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   return Object.keys(env).flatMap((name) => {
     if (!name.startsWith('FILLRATE_') || known.includes(name) || NAMED_VARIABLE.test(name)) return []
     const intended = known.find(
-      (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
+      (other) =>
+        env[other] === undefined && (name === `FILLRATE_${other}` || editDistance(name, other) === 1),
     )
     if (intended === undefined) return []
     return [

@@ -133,8 +133,8 @@ async function loadService(path: string): Promise<GivenService> {
   return { definition: exported, place: path, hasCases: Array.isArray(cases) && cases.length > 0 }
 }
 
-const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>
-  new ConfigProblems(where, [one], cause === undefined ? {} : { cause })
+const loadProblem = (where: string, problem: Problem, cause?: unknown): ConfigProblems =>
+  new ConfigProblems(where, [problem], cause === undefined ? {} : { cause })
 
 /** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
 const RELOAD_PARAMETER = 'fillrate-read'
@@ -147,11 +147,9 @@ let loadCount = 0
 /**
  * Imports a configuration module and returns all that it exports.
  *
- * While it loads, `fillrate` resolves to this copy of the package, so that a configuration works with a global install
- * and in a checkout that has not been built. TypeScript is read as an ES module whatever the nearest package.json says,
- * since `import … from 'fillrate'` is one. Files that the module imports by path are read again each time
- * as well (for SIGHUP).
- *
+ * While it loads, `fillrate` is this copy of the package, so that it works with a global install and in a checkout
+ * that was not built. TypeScript is an ES module whatever package.json says, because `import … from 'fillrate'` is
+ * one. Files that it imports by path are read again each time, for SIGHUP.
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
 async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {

@@ -84,7 +84,7 @@ export const orNull = <Schema extends z.ZodType>(schema: Schema) =>
 
 export const objectLike = (example: string) => `an object such as ${example}`
 
-/** An object. The message of a key that it does not know lists those that it knows. */
+/** An object. The message of an unknown key lists the known ones. */
 export const objectOf = <const Shape extends z.core.$ZodLooseShape>(shape: Shape, example = '{ … }') =>
   z.strictObject(shape, {
     error: ({ code }) => (code === 'unrecognized_keys' ? Object.keys(shape).join(', ') : objectLike(example)),

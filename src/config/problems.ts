@@ -77,7 +77,7 @@ function toLabelledLines(label: string, text: string, room: number): string[] {
 
 /** A caret would point elsewhere if its line were wrapped. */
 const isPointedAt = (line: string, next: string | undefined): boolean =>
-  [line, next ?? ''].some((one) => /^\s*\^\s*$/.test(one))
+  [line, next ?? ''].some((text) => /^\s*\^\s*$/.test(text))
 
 type Issue = z.core.$ZodIssue
 
@@ -107,7 +107,7 @@ function toProblem(issue: Issue, path: KeyPath, config: unknown): Problem[] {
         return branch.flatMap((inner) => toProblem(inner, [...path, ...inner.path], config))
       // No branch has this discriminator; its values are what was expected.
       const options = ('options' in issue ? (issue.options ?? []) : []).filter(
-        (one) => typeof one === 'string',
+        (value) => typeof value === 'string',
       )
       const expected = options.length > 0 ? oneOf(options) : issue.message
       return [{ place, found: describeValue(value), expected, todo: suggestWord(value, options) }]
@@ -119,7 +119,7 @@ function toProblem(issue: Issue, path: KeyPath, config: unknown): Problem[] {
       ]
     }
     case 'invalid_value': {
-      const values = issue.values.filter((one) => typeof one === 'string')
+      const values = issue.values.filter((value) => typeof value === 'string')
       const isField = path[2] === 'outputs' && path.at(-1) !== 'policy' && typeof value === 'string'
       const todo = suggestWord(value, values) ?? (isField ? adviseUnlisted(value) : null)
       return [{ place, found: describeValue(value), expected: issue.message, todo }]
@@ -152,7 +152,8 @@ function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): re
   const isObject = typeof value === 'object' && value !== null
   const countUnknown = (issues: readonly Issue[]): number =>
     issues.reduce(
-      (sum, one) => sum + (one.code === 'unrecognized_keys' && one.path.length === 0 ? one.keys.length : 0),
+      (sum, issue) =>
+        sum + (issue.code === 'unrecognized_keys' && issue.path.length === 0 ? issue.keys.length : 0),
       0,
     )
   return branches

@@ -88,7 +88,7 @@ const COMPANY_PLACEHOLDERS = ['domain']
 
 const EXPECTED_PATH = "a path from the base URL, such as '/v2/people/find'"
 function pathWith(placeholders: readonly string[]) {
-  const known = placeholders.map((one) => `{${one}}`)
+  const known = placeholders.map((placeholder) => `{${placeholder}}`)
   const expected = known.length === 0 ? 'a path without placeholders' : `one of ${known.join(', ')}`
   return textLike(/^\/[^\s?#]*$/, EXPECTED_PATH).superRefine((path, context) => {
     for (const [placeholder] of path.matchAll(/\{[^}]*\}/g))

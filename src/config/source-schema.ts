@@ -164,10 +164,12 @@ const namesOf = ({ services }: SchemaServices): string[] => services.flatMap(({ 
 
 /** An output of all services, or by service. */
 function outputSchema(kind: SourceKind, known: SchemaServices) {
-  const lists = known.services.map((one) => listFields(one, kind))
+  const lists = known.services.map((service) => listFields(service, kind))
   const all = lists.some((list) => list.length === 0) ? [] : [...new Set(lists.flat())]
-  const named = known.services.flatMap((one) =>
-    one.name === null ? [] : [[one.name, plainOutputSchema(kind, listFields(one, kind)).optional()] as const],
+  const named = known.services.flatMap((service) =>
+    service.name === null
+      ? []
+      : [[service.name, plainOutputSchema(kind, listFields(service, kind)).optional()] as const],
   )
   const example = `an object by service, such as { ${namesOf(known)[0] ?? 'acme'}: 'phone' }`
   const byService = known.isOpen
@@ -200,8 +202,8 @@ function servingServices(known: SchemaServices) {
     when: oneOfStrings(NEXT_WHEN).optional(),
     minConfidence: orNull(fraction(1)),
   })
-  const one = z.union([name, long], { error: `${oneOf(names)}; or an object with it as its \`name\`` })
-  return orNull(listOf(one, EXPECTED_SERVICES, 'at least one service; leave `services` out for all'))
+  const entry = z.union([name, long], { error: `${oneOf(names)}; or an object with it as its \`name\`` })
+  return orNull(listOf(entry, EXPECTED_SERVICES, 'at least one service; leave `services` out for all'))
 }
 
 /** A source of one kind, each field for itself. */
@@ -242,7 +244,9 @@ export const outputFor = (output: AnyOutput, name: string): PlainOutput | null =
 const listOutputs = (output: AnyOutput): (readonly [path: readonly string[], output: PlainOutput])[] =>
   isPlain(output)
     ? [[[], output]]
-    : Object.entries(output).flatMap(([name, one]) => (one === undefined ? [] : [[[name], one] as const]))
+    : Object.entries(output).flatMap(([name, value]) =>
+        value === undefined ? [] : [[[name], value] as const],
+      )
 
 /** An output with its options, in either form. */
 export function toOutputMapping(column: string, output: PlainOutput): OutputMapping {
@@ -255,7 +259,7 @@ export function toOutputMapping(column: string, output: PlainOutput): OutputMapp
 export function createSourceSchema(known: SchemaServices) {
   const check = (source: ParsedSource, context: z.core.$RefinementCtx): void => {
     checkOutputs(source, context)
-    checkTurns(source, known.services, context)
+    checkServing(source, known.services, context)
   }
   return z.discriminatedUnion(
     'kind',
@@ -294,8 +298,10 @@ function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): voi
     if (keys.has(path[0])) reject(place, 'a column of the key', 'a column that does not identify the row')
   }
   const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
-    listOutputs(output).flatMap(([path, one]) =>
-      typeof one === 'string' || typeof one.group !== 'string' ? [] : [{ column, path, group: one.group }],
+    listOutputs(output).flatMap(([path, output]) =>
+      typeof output === 'string' || typeof output.group !== 'string'
+        ? []
+        : [{ column, path, group: output.group }],
     ),
   )
   for (const { column, path, group } of groups)
@@ -308,7 +314,7 @@ function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): voi
 }
 
 /** What a source says of a service in its list. */
-interface Turn {
+interface ListedService {
   readonly when: NextWhen
   /** Null: that of the source. */
   readonly minConfidence: number | null
@@ -326,23 +332,25 @@ const fillsNothing = ({ outputs }: ParsedSource, { name }: ConfiguredService): b
 const canServe = (source: ParsedSource, configured: ConfiguredService): boolean =>
   listTaken(source, configured).length > 0 && !fillsNothing(source, configured)
 
-/** The services that serve a source, in their order: those that it lists, or all that can serve it. */
-export function listTurns<Configured extends ConfiguredService>(
+/** The services that serve a source, in their order: the listed ones, or all that can serve it. */
+export function listServing<Configured extends ConfiguredService>(
   source: ParsedSource,
   services: readonly Configured[],
-): (Configured & Turn)[] {
+): (Configured & ListedService)[] {
   if (source.services === null)
     return services
-      .filter((one) => canServe(source, one))
-      .map((one) => ({ ...one, when: 'miss', minConfidence: null }))
+      .filter((service) => canServe(source, service))
+      .map((service) => ({ ...service, when: 'miss', minConfidence: null }))
   return source.services.flatMap((entry) => {
     const { name, when = 'miss', minConfidence = null } = typeof entry === 'string' ? { name: entry } : entry
-    return services.filter((one) => one.name === name).map((one) => ({ ...one, when, minConfidence }))
+    return services
+      .filter((service) => service.name === name)
+      .map((service) => ({ ...service, when, minConfidence }))
   })
 }
 
 /** Checks the services of a source against its kind, inputs and outputs. */
-function checkTurns(
+function checkServing(
   source: ParsedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
@@ -351,33 +359,33 @@ function checkTurns(
   // Half of a name is named as that.
   if (context.issues.some(({ path }) => path?.[0] === 'inputs')) return
   checkListed(source, services, reject)
-  const serving = source.services === null ? services : listTurns(source, services)
-  if (serving.length === 0) return
-  if (serving.every(({ adapter }) => adapter[source.kind] === null))
+  const known = source.services === null ? services : listServing(source, services)
+  if (known.length === 0) return
+  if (known.every(({ adapter }) => adapter[source.kind] === null))
     reject(
       ['kind'],
       undefined,
-      `a kind that a service of this source has an endpoint for: ${listNames(serving.map(describeService))}`,
+      `a kind that a service of this source has an endpoint for: ${listNames(known.map(describeService))}`,
       `Describe \`${source.kind}\` in one of them, or remove the source.`,
     )
   else
     for (const input of Object.keys(source.inputs) as InputName[])
-      if (input !== 'company' && !serving.some((one) => listTaken(source, one).includes(input)))
+      if (input !== 'company' && !known.some((service) => listTaken(source, service).includes(input)))
         reject(
           ['inputs', input],
           'an input that no service of this source takes',
-          `what they take: ${[...new Set(serving.flatMap(({ adapter }) => [...(adapter[source.kind]?.inputs ?? [])]))].join(', ')}`,
+          `what they take: ${[...new Set(known.flatMap(({ adapter }) => [...(adapter[source.kind]?.inputs ?? [])]))].join(', ')}`,
           'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
         )
-  const turns = listTurns(source, services)
-  const isTaken = services.some((one) => listTaken(source, one).length > 0)
-  if (turns.length === 0 && isTaken && context.issues.length === 0)
+  const serving = listServing(source, services)
+  const isTaken = services.some((service) => listTaken(source, service).length > 0)
+  if (serving.length === 0 && isTaken && context.issues.length === 0)
     reject(
       ['outputs'],
       undefined,
       'a field of a service that takes an input of this source: those that fill a column take none of them',
     )
-  checkFields(source, turns, reject)
+  checkFields(source, serving, reject)
 }
 
 const describeService = ({ name, adapter }: ConfiguredService): string =>
@@ -398,7 +406,7 @@ function checkListed(source: ParsedSource, services: readonly ConfiguredService[
         'nothing: the first service looks up each row',
         'Remove it, or write it at a later one: `when` decides which rows go on to that service.',
       )
-    const configured = services.find((one) => one.name === name)
+    const configured = services.find((service) => service.name === name)
     if (configured === undefined) continue
     const why = explainUnserved(source, configured)
     if (why !== null)
@@ -419,19 +427,21 @@ function explainUnserved(source: ParsedSource, configured: ConfiguredService): s
 }
 
 /** An output for all services names a field that each of them has. */
-function checkFields(source: ParsedSource, turns: readonly ConfiguredService[], reject: Reject): void {
+function checkFields(source: ParsedSource, serving: readonly ConfiguredService[], reject: Reject): void {
   for (const [column, output] of Object.entries(source.outputs)) {
     if (!isPlain(output)) continue
     const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output
     const lacking = unlisted
       ? []
-      : turns.filter((turn) => {
-          const known = listFields(turn, source.kind)
+      : serving.filter((service) => {
+          const known = listFields(service, source.kind)
           return known.length > 0 && !known.includes(field)
         })
     const [first] = lacking
     if (first === undefined || first.name === null) continue
-    const others = turns.filter((one) => !lacking.includes(one)).map(({ name }) => `${name}: '${field}'`)
+    const others = serving
+      .filter((service) => !lacking.includes(service))
+      .map(({ name }) => `${name}: '${field}'`)
     const known = listFields(first, source.kind)
     const advice = didYouMean(field, known) ?? adviseUnlisted(field)
     reject(

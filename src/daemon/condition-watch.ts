@@ -32,7 +32,7 @@ export interface ConditionWatchOptions extends WatchedProcess {
 interface WatchedProcess {
   readonly db: Database
   readonly log: Log
-  readonly own: ProcessState
+  readonly state: ProcessState
   /** When each schedule of the configuration was due last; null: none is loaded yet. */
   readonly schedules: () => Observer['schedules']
   /** How this process notifies. Null, or absent: it does not know whom yet. */
@@ -61,10 +61,10 @@ interface ConditionWatch {
  * does; each begin and each end is recorded, logged and notified of by one. While Postgres is away, each process logs that once.
  */
 export function startConditionWatch(options: ConditionWatchOptions): ConditionWatch {
-  const { delayMs = 0, log, own } = options
+  const { delayMs = 0, log, state } = options
   const ticker = new ConditionTicker(options)
   const stopped = new AbortController()
-  const wakeUps = own.changed.listen()
+  const wakeUps = state.changed.listen()
   const loop = (async () => {
     if (delayMs > 0) {
       // It finds out at once whether it is the one that notifies.
@@ -73,7 +73,7 @@ export function startConditionWatch(options: ConditionWatchOptions): ConditionWa
     }
     while (!stopped.signal.aborted) {
       const pauseMs = await ticker.tick().then(
-        () => (own.findOutage() === null ? INTERVAL_MS : AWAY_INTERVAL_MS),
+        () => (state.findOutage() === null ? INTERVAL_MS : AWAY_INTERVAL_MS),
         (error: unknown) => {
           const reason = describeError(error)
           log.error(
@@ -112,7 +112,7 @@ export class ConditionTicker {
 
   /** Never throws for want of Postgres or its schema. */
   async tick(): Promise<void> {
-    const { own, log } = this.#process
+    const { state, log } = this.#process
     const look = this.#look()
     let isStored = false
     try {
@@ -122,9 +122,9 @@ export class ConditionTicker {
       // What it still records, no other process logs.
       look.then((late) => logChanges(log, late)).catch(() => {})
       if (isTransient(error) || error instanceof DatabaseUnusableError)
-        own.setAway(toAwayDetails(error, own.name))
+        state.setAway(toAwayDetails(error, state.name))
       // Without the schema there is nothing to watch, and nowhere to store an outage. What waits for it says so.
-      else if (isMissingTable(error)) own.clearAway()
+      else if (isMissingTable(error)) state.clearAway()
       else throw error
     }
     this.#logOutage()
@@ -133,42 +133,43 @@ export class ConditionTicker {
   }
 
   async #look(): Promise<StoredCondition[]> {
-    const { db, own, schedules } = this.#process
-    if (own.suspectsRefusal) await tryWrite(db)
-    const refusal = own.findRefusal()
-    if (refusal !== null) own.setAway({ sqlstate: refusal.sqlState, process: own.name }, refusal.firstAt)
-    const outage = own.findOutage()
-    // First: what it has delayed is no condition of its own.
+    const { db, state, schedules } = this.#process
+    if (state.suspectsRefusal) await tryWrite(db)
+    const refusal = state.findRefusal()
+    if (refusal !== null) state.setAway({ sqlstate: refusal.sqlState, process: state.name }, refusal.firstAt)
+    const outage = state.findOutage()
+    // First: what an outage delays is no condition of its own.
     if (outage !== null && outage.forMs > 0) {
-      await reportRefusal(db, own.owner, refusal?.sqlState ?? null)
+      await reportRefusal(db, state.owner, refusal?.sqlState ?? null)
       await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy })
       this.#acceptedBy = []
-      if (refusal === null) own.clearAway()
+      if (refusal === null) state.clearAway()
     }
     await this.#storeKeyNews()
-    if (own.reloadProblem !== this.#reportedProblem) await reportProblem(db, own.owner, own.reloadProblem)
-    this.#reportedProblem = own.reloadProblem
+    if (state.reloadProblem !== this.#reportedProblem)
+      await reportProblem(db, state.owner, state.reloadProblem)
+    this.#reportedProblem = state.reloadProblem
     const changed = await recordConditions(db, { schedules: schedules() })
-    own.noteRefusedKeys(await listRefusedKeys(db))
+    state.noteRefusedKeys(await listRefusedKeys(db))
     // What a process knows itself, it logs itself.
     return changed.filter(({ kind }) => kind !== 'database_away')
   }
 
   async #storeKeyNews(): Promise<void> {
-    const { db, own } = this.#process
-    const news = own.takeKeyNews()
+    const { db, state } = this.#process
+    const news = state.takeKeyNews()
     try {
-      for (const one of news)
-        await (one.isAccepted ? acceptKey(db, [one.scope]) : refuseKey(db, one, one.reason))
+      for (const entry of news)
+        await (entry.isAccepted ? acceptKey(db, [entry.scope]) : refuseKey(db, entry, entry.reason))
     } catch (error) {
-      own.putBackKeyNews(news)
+      state.putBackKeyNews(news)
       throw error
     }
   }
 
   #logOutage(): void {
-    const { own, log } = this.#process
-    const outage = own.findOutage()
+    const { state, log } = this.#process
+    const outage = state.findOutage()
     const before = this.#logged
     const isSame = outage?.details.cause === before?.details.cause
     if (before !== null && (outage === null || !isSame))
@@ -198,9 +199,9 @@ export class ConditionTicker {
 
   /** Sends what is due of a single run: the next process would send it too, perhaps tomorrow. Then another process may. Never throws. */
   async sendLast(): Promise<void> {
-    const { db, own, notifier } = this.#process
+    const { db, state, notifier } = this.#process
     await this.#sending
-    const last = own.findOutage() === null ? notifier?.() : null
+    const last = state.findOutage() === null ? notifier?.() : null
     await last
       ?.send(db)
       .then(() => last.release(db))
@@ -209,7 +210,7 @@ export class ConditionTicker {
 
   /** While nothing can be stored, one process notifies from its memory. The end is stored, and notified of, as any other. */
   #notifyOfOutage(): void {
-    const outage = this.#process.own.findOutage()
+    const outage = this.#process.state.findOutage()
     if (outage === null) return
     // Not awaited: a target that does not answer would delay the next look.
     void this.#process
@@ -344,7 +345,7 @@ export class ProcessState {
   /** The service has accepted a call with a key: whichever process has found it rejected before, it is not now. */
   acceptKey(scope: string): void {
     if (!this.#refused.has(scope)) return
-    this.#refused = new Set([...this.#refused].filter((one) => one !== scope))
+    this.#refused = new Set([...this.#refused].filter((other) => other !== scope))
     this.#keyNews.set(scope, { scope, isAccepted: true })
     this.changed.notify()
   }
@@ -358,7 +359,7 @@ export class ProcessState {
 
   /** What could not be stored. Later news of the same key stand. */
   putBackKeyNews(news: readonly KeyNews[]): void {
-    for (const one of news) if (!this.#keyNews.has(one.scope)) this.#keyNews.set(one.scope, one)
+    for (const entry of news) if (!this.#keyNews.has(entry.scope)) this.#keyNews.set(entry.scope, entry)
   }
 
   /** @param stored the keys that are refused as far as any process knows */

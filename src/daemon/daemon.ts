@@ -44,10 +44,10 @@ interface DaemonOptions {
   readonly onReload: (listener: () => void) => void
   /** @throws ConfigProblems */
   readonly readConfig: () => Promise<Config>
-  /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
+  /** Checks a configuration against the database and opens it. Adds to `state` what is found wrong. */
   readonly open: (
     config: Config,
-    own: ProcessState,
+    state: ProcessState,
     isRequired: (mapping: SourceMapping) => boolean,
   ) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
@@ -61,15 +61,15 @@ interface DaemonOptions {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log } = options
-  const own = new ProcessState()
+  const state = new ProcessState()
   const db = openDatabase({
     url: environment.databaseUrl,
     max: 4,
     name: 'fillrate receiver',
-    ...own.watchConnections(log),
+    ...state.watchConnections(log),
   })
   try {
-    await new Daemon(options, own, db).run()
+    await new Daemon(options, state, db).run()
   } finally {
     await db.destroy()
   }
@@ -78,7 +78,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 /** What outlives every reload: the receiver, the watch of conditions, and which configuration is in force. */
 class Daemon {
   readonly #options: DaemonOptions
-  readonly #own: ProcessState
+  readonly #state: ProcessState
   readonly #db: Database
   readonly #deliveries = new WakeSignal()
   /** The configuration in force; null before the first. */
@@ -88,9 +88,9 @@ class Daemon {
   /** The next configuration is the current one: only what was broken has changed. */
   #isReopening = false
 
-  constructor(options: DaemonOptions, own: ProcessState, db: Database) {
+  constructor(options: DaemonOptions, state: ProcessState, db: Database) {
     this.#options = options
-    this.#own = own
+    this.#state = state
     this.#db = db
   }
 
@@ -103,7 +103,7 @@ class Daemon {
     const watch = startConditionWatch({
       db: this.#db,
       log,
-      own: this.#own,
+      state: this.#state,
       schedules: this.#schedules,
       notifier: () => this.#app?.notifier ?? null,
     })
@@ -136,7 +136,7 @@ class Daemon {
             listener()
           })
         },
-        own: this.#own,
+        state: this.#state,
         log,
         waitFor: (error) =>
           error instanceof SchemaMissingError
@@ -163,7 +163,7 @@ class Daemon {
     // What is new must be right; of what was active already, the database is to blame.
     const isNew = (mapping: SourceMapping): boolean =>
       before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
-    const app = await open(config, this.#own, isNew)
+    const app = await open(config, this.#state, isNew)
     this.#isReopening = false
     return {
       run: (signal) => {
@@ -185,9 +185,9 @@ class Daemon {
       config: () => this.#config,
       deliveries: this.#deliveries,
       dashboard: {
-        observer: () => ({ outage: this.#own.findOutage(), schedules: this.#schedules() }),
+        observer: () => ({ outage: this.#state.findOutage(), schedules: this.#schedules() }),
         app: () => this.#app,
-        metrics: this.#own.metrics,
+        metrics: this.#state.metrics,
       },
     })
   }
@@ -294,7 +294,7 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
             onMended: () => mended.abort(),
           }),
       )
-      const tasks = workers.flatMap((one) => one.tasks())
+      const tasks = workers.flatMap((worker) => worker.tasks())
       await Promise.all(tasks.map((task) => supervise(deps, runs, task, until)))
       await whenAvailable(options.reopen)
     }
@@ -312,7 +312,7 @@ interface ServiceDeps extends SourceDeps {
   /** Each service of the configuration, in their order. */
   readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
-  readonly own: ProcessState
+  readonly state: ProcessState
 }
 
 export interface ServiceOptions {
@@ -347,14 +347,14 @@ const RETENTION_PACE_MS = 200
  * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A
  * failed task is restarted after a while; runs that depend on it fail.
  */
-export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
+export async function runConfig(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, owner } = deps
   const { signal } = options
-  const services = deps.services.map((one) => ({
-    deps: one,
-    workers: new Workers(one, {
-      sources: [...one.sources.values()],
-      calls: one,
+  const services = deps.services.map((service) => ({
+    deps: service,
+    workers: new Workers(service, {
+      sources: [...service.sources.values()],
+      calls: service,
       signal,
       deliveries: options.deliveries,
       onMended: options.onMended,

@@ -166,7 +166,7 @@ export class LiveSyncRun {
 
   /** The service that the changes of a source are picked for. */
   firstOf({ name }: Source): LivePart | null {
-    const isFirst = (source: Source): boolean => source.name === name && source.mapping.turn.isFirst
+    const isFirst = (source: Source): boolean => source.name === name && source.mapping.step.isFirst
     return this.#parts.find(({ sources }) => sources.some(isFirst)) ?? null
   }
 
@@ -234,7 +234,8 @@ export class LiveSyncRun {
         },
         {
           signal: stopped.signal,
-          rateOf: ({ service }) => this.#parts.find((one) => one.service === service)?.workers.rate() ?? null,
+          rateOf: ({ service }) =>
+            this.#parts.find((part) => part.service === service)?.workers.rate() ?? null,
           areWorkersShared: true,
         },
       )

@@ -193,9 +193,9 @@ export class LiveSync {
     if (run === null) return 0
     const skipped = new Map<string, ReadonlySet<string>>()
     for (const [name, source] of this.#byName) {
-      const changed = changes.filter((one) => one.source === name)
-      const keys = changed.flatMap((one) => one.keys)
-      const seenGone = changed.flatMap((one) => (one.isDelete ? one.keys : []))
+      const changed = changes.filter(({ source }) => source === name)
+      const keys = changed.flatMap(({ keys }) => keys)
+      const seenGone = changed.flatMap(({ isDelete, keys }) => (isDelete ? keys : []))
       skipped.set(name, new Set(await this.#pick(run, source, keys, { seenGone })))
     }
     return this.#queue.advance(changes, skipped)
@@ -299,9 +299,9 @@ class DayBudget {
     const { name, spent, bySource } = await readDayBudget(this.#db)
     const isSpent = limit !== null && spent >= limit
     this.#spentSources = new Set(
-      this.#names.filter((one) => {
-        const sourceLimit = sourceLimits.get(one)
-        return isSpent || (sourceLimit !== undefined && (bySource[one] ?? 0) >= sourceLimit)
+      this.#names.filter((name) => {
+        const sourceLimit = sourceLimits.get(name)
+        return isSpent || (sourceLimit !== undefined && (bySource[name] ?? 0) >= sourceLimit)
       }),
     )
     return name
@@ -342,17 +342,17 @@ export class ChangeQueue {
     changes: readonly changedRows.ChangedRows[],
     skipped: ReadonlyMap<string, ReadonlySet<string>>,
   ): Promise<number> {
-    const read = changes.map((one) => ({
-      ...one,
-      read: one.keys.length,
-      skipped: one.keys.filter((key) => skipped.get(one.source)?.has(key)),
+    const read = changes.map((change) => ({
+      ...change,
+      read: change.keys.length,
+      skipped: change.keys.filter((key) => skipped.get(change.source)?.has(key)),
     }))
-    const picked = read.filter((one) => one.skipped.length === 0)
+    const picked = read.filter(({ skipped }) => skipped.length === 0)
     await this.#transact(async (tx) => {
       await changedRows.removeChanges(tx, picked)
       await changedRows.keepSkippedKeys(
         tx,
-        read.filter((one) => one.skipped.length > 0 && one.skipped.length < one.read),
+        read.filter((change) => change.skipped.length > 0 && change.skipped.length < change.read),
       )
     })
     return picked.length

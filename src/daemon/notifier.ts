@@ -112,7 +112,7 @@ export class Notifier {
     const due = await this.#listDue(db)
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
-      for (const { body, note } of due.filter((one) => one.target === target)) {
+      for (const { body, note } of due.filter((message) => message.target === target)) {
         if (!(await this.#attempt(target, body))) break
         await note()
         count++
@@ -132,7 +132,7 @@ export class Notifier {
   /**
    * Sends the begin of an outage that cannot be stored.
    * @param acceptedBy what its record will say: `began KEY` of each target that has accepted it
-   * @returns the same of those that have accepted it now
+   * @returns the same of the targets that have accepted it now
    */
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
     if (!this.#options.speaker.speaksOf(outage.since.getTime())) return []

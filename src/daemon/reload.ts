@@ -24,7 +24,7 @@ interface ReloadOptions {
   readonly onReload: (listener: () => void) => void
   /** What to wait for after an error that may resolve itself; null if waiting does not help. */
   readonly waitFor: (error: unknown) => 'Postgres' | 'the schema' | null
-  readonly own: ProcessState
+  readonly state: ProcessState
   readonly log: Log
 }
 
@@ -102,30 +102,30 @@ async function openWhenAvailable(
   return null
 }
 
-async function openFirst({ open, waitFor, signal, own }: ReloadOptions): Promise<Instance | null> {
+async function openFirst({ open, waitFor, signal, state }: ReloadOptions): Promise<Instance | null> {
   const isAwaited = (error: unknown): boolean => {
     const what = waitFor(error)
     // That Postgres is away is noticed by the watch.
-    if (what === 'the schema') own.isSchemaOutdated = true
+    if (what === 'the schema') state.isSchemaOutdated = true
     return what !== null
   }
   const opened = await openWhenAvailable(open, isAwaited, signal)
-  own.isSchemaOutdated = false
+  state.isSchemaOutdated = false
   return opened
 }
 
 async function openNext(
-  { open, waitFor, own, log }: ReloadOptions,
+  { open, waitFor, state, log }: ReloadOptions,
   signal: AbortSignal,
 ): Promise<Instance | null> {
   try {
     // Postgres is not at fault for long, and the new configuration is not for it.
     const opened = await openWhenAvailable(open, (error) => waitFor(error) === 'Postgres', signal)
-    own.reloadProblem = null
+    state.reloadProblem = null
     return opened
   } catch (error) {
     const reason = toOneLine(error)
-    own.reloadProblem = reason
+    state.reloadProblem = reason
     log.error(
       { event: 'reload_refused', reason },
       'the new configuration is not used: correct it, try it with `fillrate check`, and send SIGHUP again',

@@ -108,7 +108,7 @@ export class Scheduler {
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
     for (const { schedule, at, skipped } of await scheduledRuns.recordScheduledRuns(db, due)) {
-      const { state, reason } = due.find((one) => one.schedule === schedule) ?? {
+      const { state, reason } = due.find((entry) => entry.schedule === schedule) ?? {
         state: 'skipped',
         reason: null,
       }

@@ -61,7 +61,7 @@ export function advanceCursor(
 ): Pick<SourceCursor, 'changedUntil' | 'running'> {
   // As in `readSince`.
   const known = cursor !== null && cursor.startedAt <= start.now ? cursor : null
-  const running = new Map(start.running.map((one) => [one.id, earliestStart(one, known)]))
+  const running = new Map(start.running.map((tx) => [tx.id, earliestStart(tx, known)]))
   return { changedUntil: [...running.values()].reduce(earliest, start.now), running }
 }
 

@@ -62,13 +62,13 @@ export interface OutputMapping {
 export const NEXT_WHEN = ['miss', 'blank'] as const
 export type NextWhen = (typeof NEXT_WHEN)[number]
 
-/** The turn of a service among those that serve a source. */
-export interface ServiceTurn {
+/** The place of a service among the steps of a source. */
+export interface StepPlace {
   /** Its name. Null: the configuration has one service. */
   readonly service: string | null
   /** The services of the source, in their order. Empty: the configuration has one. */
   readonly services: readonly string[]
-  /** It picks the rows of the table; others get those that the service before them hands on. */
+  /** It picks the rows of the table; a later step gets the rows that the step before it leaves. */
   readonly isFirst: boolean
   /** Null: it is the last. */
   readonly next: { readonly service: string; readonly when: NextWhen } | null
@@ -81,7 +81,7 @@ export interface ServiceTurn {
   readonly details: readonly NameDetail[]
 }
 
-export const ONLY_SERVICE: ServiceTurn = {
+export const ONLY_SERVICE: StepPlace = {
   service: null,
   services: [],
   isFirst: true,
@@ -92,7 +92,7 @@ export const ONLY_SERVICE: ServiceTurn = {
 
 /** What one of its services does with a source: a step of the rows. */
 export interface SourceStep {
-  readonly turn: ServiceTurn
+  readonly step: StepPlace
   /** The fields of the service's records. */
   readonly shapes: Readonly<Record<string, FieldShape>>
   readonly minConfidence: number

@@ -28,21 +28,19 @@ interface MatchableJob {
 /**
  * Matches the results of a delivery to the members of its job: a result is used for its own input or for none.
  *
- * Explicit evidence comes first: an identifier from the 202 for a member, the member's own as identifier, the place that
- * the result gives, or what its data name, such as `data.email`.
- * Then order: that of a list of identifiers as long as the job, and last the order of the results if there are as many
- * as members. An order counts where the service declares it, or where enough results name their own member that chance
- * cannot have put them there (`isProvenOrder`); one contradiction in the delivery disproves it for all of its results.
- * Results that name nothing and contradict nothing prove nothing: a service that sends them as they become ready looks
- * exactly like that. Of a record that comes twice without a name, neither is used where the order is not declared: one may
- * stand in the place of a result that was lost. Only misses need no order: where there is a result for each member and all others are named, the
- * misses that are left are those of the members that are left.
+ * 1. Evidence of the result itself: an identifier from the 202, the member's own as identifier, the place that the
+ *   result gives, or what its data name, such as `data.email`.
+ * 2. The order of a list of identifiers as long as the job, then of as many results as members. An order counts
+ *   where the service declares it or `isProvenOrder` shows it, and one contradiction disproves it for the delivery:
+ *   unnamed results without a contradiction look the same where a service sends them as they become ready.
+ * 3. Misses need no order: where each member has a result and all others are named, the misses left belong to the
+ *   members left.
  *
- * Contradicted results are matched to nothing: an identifier of one member beside the `data.email` of another, or two
- * different results for one member. Taking the weaker of two statements would be a guess, and a record in the wrong row
- * costs more than a second request.
- *
- * @param isCertain false if it is unknown whether the delivery is for this job: then only members' own identifiers count
+ * A contradicted result matches nothing: a guess may put a record into the wrong row, which costs more than a
+ * second request. So does an unnamed record that comes twice without a declared order: it may stand in the place of
+ * a lost one.
+ * @param isCertain false if it is unknown whether the delivery is for this job: then only members' own identifiers
+ *   count
  * @returns for each result the index of its member, or null; a duplicate has the index of the first
  */
 export function matchResults(
@@ -362,7 +360,7 @@ function isInListOrder(
   const listed = results
     .map(({ requestId }, at) => ({ place: order[at] ?? -1, listed: places.get(requestId) }))
     .toSorted((a, b) => a.place - b.place)
-    .flatMap((one) => one.listed ?? [])
+    .flatMap(({ listed }) => listed ?? [])
   return listed.every((index, at) => at === 0 || index > (listed[at - 1] ?? -1))
 }
 

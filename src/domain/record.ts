@@ -53,10 +53,10 @@ const MAX_WRAPPER_DEPTH = 3
 export type RecordReader = (value: unknown) => RecordReading
 
 /**
- * Creates a reader of records, bare or wrapped (`data`, `person`, `result`, …; of an array, the first that is found). A record of a
- * person always has a confidence; null, empty or without confidence is not found. A company has none, and any field of a record makes
- * it found. An error report (`success: false`, `error`, a status of 400 and above) or anything that is not a record is unreadable and
- * never not found, because an outage must not be stored as a miss. The record is returned unchanged, with unknown fields.
+ * Creates a reader of records, bare or wrapped (`data`, `person`, `result`, …; of an array, the first found); a
+ * record is returned unchanged. A person's record has a confidence, and without one, null or empty, is not found;
+ * any field makes a company found. An error report (`success: false`, `error`, a status of 400 and above) or a
+ * value that is no record is unreadable and never not found: an outage must not be stored as a miss.
  */
 export const createRecordReader =
   (shape: RecordShape): RecordReader =>

@@ -2,7 +2,7 @@ import { JOB_SIZE } from './job.ts'
 import type { BulkCall } from './service/service.ts'
 
 /** `--route`: how lookups are requested. `auto` decides by their number. */
-export type RouteOption = 'auto' | 'sync' | 'bulk'
+export type ChosenRoute = 'auto' | 'sync' | 'bulk'
 
 /** How lookups that may go in bulk are requested. */
 export interface BulkRoute {
@@ -20,7 +20,7 @@ export interface BulkRoute {
  * decides, and the rest is requested singly.
  */
 export function routeLookups(situation: {
-  readonly option: RouteOption
+  readonly option: ChosenRoute
   /** The results of the endpoint can arrive. */
   readonly bulkPossible: boolean
   /** Rows are still being picked. */

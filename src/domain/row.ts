@@ -189,7 +189,7 @@ export const RETIRED_ADVICE =
   'else `fillrate follow remove NAME` removes its triggers, and its waiting rows end after seven days'
 
 /** What the services before this one have left of a row in the same pass. */
-export interface EarlierSteps {
+export interface StepsBefore {
   /** One of them has found a record: only what it left blank is filled. */
   readonly onlyBlanks: boolean
   /** Cells that they have filled. */
@@ -207,23 +207,23 @@ export const statesThatGoOn = (when: NextWhen): readonly RowState[] =>
   when === 'miss' ? NOTHING_FOUND : [...NOTHING_FOUND, Row.enriched, Row.unchanged]
 
 /** The state of a row that this service adds nothing to, after those before it: what they found stays found. Pure. */
-export function afterEarlier(outcome: RowOutcome, earlier: EarlierSteps): RowOutcome {
+export function afterSteps(outcome: RowOutcome, before: StepsBefore): RowOutcome {
   const addsNothing = outcome.state === Row.unchanged || NOTHING_FOUND.includes(outcome.state)
-  if (!earlier.onlyBlanks || !addsNothing) return outcome
+  if (!before.onlyBlanks || !addsNothing) return outcome
   const reason = outcome.state === Row.unchanged ? outcome.reason : 'a service before has found it'
-  return earlier.cellsWritten > 0 ? { state: Row.enriched, reason: null } : { state: Row.unchanged, reason }
+  return before.cellsWritten > 0 ? { state: Row.enriched, reason: null } : { state: Row.unchanged, reason }
 }
 
 /**
  * When a row is due again after this service's answer: with the first of its records that is out of date, or a lookup that failed;
  * without a record with the first of its lookups that may be repeated. Each has the age of its own service. Pure.
  */
-export function dueAfterEarlier(
-  own: { readonly state: AnsweredState; readonly dueAt: Date | null },
+export function dueAfterSteps(
+  answer: { readonly state: AnsweredState; readonly dueAt: Date | null },
   { foundDueAt, missedDueAt }: { readonly foundDueAt: Date | null; readonly missedDueAt: Date | null },
 ): Date | null {
-  const isMiss = own.state === 'not_found' || own.state === 'rejected'
+  const isMiss = answer.state === 'not_found' || answer.state === 'rejected'
   const dates =
-    foundDueAt !== null && isMiss ? [foundDueAt] : [own.dueAt, foundDueAt ?? (isMiss ? missedDueAt : null)]
+    foundDueAt !== null && isMiss ? [foundDueAt] : [answer.dueAt, foundDueAt ?? (isMiss ? missedDueAt : null)]
   return dates.reduce((first, at) => (first === null || (at !== null && at < first) ? at : first), null)
 }

@@ -1,4 +1,4 @@
-import type { RouteOption } from './route.ts'
+import type { ChosenRoute } from './route.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -20,7 +20,7 @@ export interface RunSpec {
   readonly budget: number | null
   /** An SQL condition in addition to the source's own; the table is `t`. */
   readonly where: string | null
-  readonly route: RouteOption
+  readonly route: ChosenRoute
 }
 
 /** What started a run; decides its priority at the limiter. */

@@ -67,9 +67,9 @@ export function shareOfHighest(
   { highest }: MixedBudget,
 ): Readonly<Record<SingleEndpoint, number>> | null {
   if (price === null) return null
-  const share = (one: number): number => {
+  const share = (amount: number): number => {
     const most = toMillionths(highest)
-    return Number((toMillionths(one) * 1_000_000n + most - 1n) / most) / 1e6
+    return Number((toMillionths(amount) * 1_000_000n + most - 1n) / most) / 1e6
   }
   return { person: share(price.person), company: share(price.company) }
 }

@@ -78,23 +78,23 @@ export class BodyMemory {
     if (lacking <= 0) return true
     const evicted: Reserved[] = []
     const later = [...this.#reserved]
-      .filter((one) => !one.isReceived && precedence(one, own, now) > 0)
+      .filter((body) => !body.isReceived && precedence(body, own, now) > 0)
       .toSorted((a, b) => precedence(b, a, now))
-    for (const one of later) {
+    for (const body of later) {
       if (lacking <= 0) break
-      lacking -= one.size
-      evicted.push(one)
+      lacking -= body.size
+      evicted.push(body)
     }
     if (lacking > 0) return false
-    for (const one of evicted) {
-      this.#release(one)
-      one.onEvicted()
+    for (const body of evicted) {
+      this.#release(body)
+      body.onEvicted()
     }
     return true
   }
 
-  #release(one: Reserved): void {
-    if (this.#reserved.delete(one)) this.#used -= one.size
+  #release(body: Reserved): void {
+    if (this.#reserved.delete(body)) this.#used -= body.size
   }
 }
 

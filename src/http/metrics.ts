@@ -51,7 +51,9 @@ export async function renderMetrics(
     registers: [registry],
   }).set(isUp ? 1 : 0)
   if (input !== null) addGauges(registry, input)
-  const texts = await Promise.all([registry, work.registry, processRegistry].map((one) => one.metrics()))
+  const texts = await Promise.all(
+    [registry, work.registry, processRegistry].map((registry) => registry.metrics()),
+  )
   // Without the blank lines between metrics: the format allows them, but not every parser does.
   return texts.join('\n').replaceAll(/\n{2,}/g, '\n')
 }
@@ -148,11 +150,11 @@ function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInp
 
 function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
   // Of several keys of a service, the one that was used last.
-  const limits = [...new Map(rateLimits.toReversed().map((one) => [one.service, one])).values()]
-  const ofLimits = (toValue: (one: RateLimitReport) => number | null): MetricSample[] =>
-    limits.flatMap((one) => {
-      const value = toValue(one)
-      return value === null ? [] : [{ labels: { service: one.service }, value }]
+  const limits = [...new Map(rateLimits.toReversed().map((limit) => [limit.service, limit])).values()]
+  const ofLimits = (toValue: (limit: RateLimitReport) => number | null): MetricSample[] =>
+    limits.flatMap((limit) => {
+      const value = toValue(limit)
+      return value === null ? [] : [{ labels: { service: limit.service }, value }]
     })
   return [
     [
@@ -241,16 +243,16 @@ function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
  * Every kind is there, with 0 while nothing of it holds, so that an alert need not distinguish "none" from "not measured".
  */
 function conditionGauges({ data: { conditions } }: MetricsInput): GaugeList {
-  const held = conditions.map((one) => ({
+  const held = conditions.map((condition) => ({
     labels: {
-      kind: one.kind,
-      service: one.service ?? '',
-      source: one.source ?? '',
-      severity: one.severity,
+      kind: condition.kind,
+      service: condition.service ?? '',
+      source: condition.source ?? '',
+      severity: condition.severity,
     },
     value: 1,
   }))
-  const missing = CONDITION_KINDS.filter((kind) => !conditions.some((one) => one.kind === kind))
+  const missing = CONDITION_KINDS.filter((kind) => !conditions.some((condition) => condition.kind === kind))
   const none = missing.map((kind) => ({
     labels: { kind, service: '', source: '', severity: severityOf({ kind, details: {} }) },
     value: 0,

@@ -152,8 +152,8 @@ function findOwnNumber(
     const address = addressOf()
     if (address === null && name === null) return null
     const own = address ?? ''
-    const isIt = (one: { readonly host: string; readonly name: string | null }): boolean =>
-      address === null ? one.name === name : one.host === address
+    const isIt = (service: { readonly host: string; readonly name: string | null }): boolean =>
+      address === null ? service.name === name : service.host === address
     const id = known.get(own) ?? (await listServices(db)).find(isIt)?.id
     if (id !== undefined) known.set(own, id)
     return id ?? null

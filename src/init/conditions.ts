@@ -3,7 +3,7 @@ import { toCellSql, type Cell } from './cells.ts'
 import { isCount, isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
 import type { ProposedCondition } from './proposal.ts'
 
-/** Rows that may be those that must not be looked up. */
+/** Rows that perhaps must not be looked up. */
 export interface Reason {
   /** SQL: the rows that are left out. */
   readonly leave: string
@@ -97,7 +97,7 @@ function compareLabel(
 }
 
 /**
- * The conditions of a source, those in force first. In force are those that are named as deletion or objection: none over a table
+ * The conditions of a source, those in force first. In force are conditions that are named as deletion or objection: none over a table
  * without rows, and none that would leave no row. Pure.
  * @param rows the rows that were counted
  */

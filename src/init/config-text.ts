@@ -71,7 +71,7 @@ function renderWhere({ conditions, counted }: ProposedSource): string[] {
   return [
     `// Of ${rows}:`,
     'where: [',
-    ...conditions.filter(({ state }) => state === 'active').map((one) => `  ${render(one)}`),
+    ...conditions.filter(({ state }) => state === 'active').map((condition) => `  ${render(condition)}`),
     ...(offered.length === 0
       ? []
       : ['  // Take away the // before each condition whose rows must not be looked up:']),

@@ -65,7 +65,7 @@ export async function readDatabaseTables(db: Db): Promise<DatabaseTables> {
   const byName = new Map(read.map((table) => [`${table.schema}.${table.name}`, table]))
   return {
     ...(role ?? { role: '', policy: '', updatePolicy: '' }),
-    tables: listed.map((one) => ({ ...one, table: byName.get(`${one.schema}.${one.name}`) ?? null })),
+    tables: listed.map((table) => ({ ...table, table: byName.get(`${table.schema}.${table.name}`) ?? null })),
     references: await query(db, REFERENCES_QUERY),
     checks: await query(db, CHECKS_QUERY),
   }
@@ -245,6 +245,6 @@ export async function countLabels(
   return {
     rows: byCell.get(-1)?.[0]?.rows ?? 0,
     of: whole === null ? 'sample' : 'table',
-    labels: labels.map((_, n) => new Map((byCell.get(n) ?? []).map((one) => [one.label, one.rows]))),
+    labels: labels.map((_, n) => new Map((byCell.get(n) ?? []).map(({ label, rows }) => [label, rows]))),
   }
 }

@@ -45,12 +45,12 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
   const database = await inTransaction(db, readDatabaseTables, CATALOGUE_TIMEOUT_MS)
   const isNamed = selectTables(database.tables, wanted)
   const limit = pLimit(MAX_READERS)
-  const readable = database.tables.flatMap((one) =>
-    one.table === null ? [] : [{ ...one, table: one.table }],
+  const readable = database.tables.flatMap((listed) =>
+    listed.table === null ? [] : [{ ...listed, table: listed.table }],
   )
-  const tables = await limit.map(readable, async (one): Promise<SampledTable> => {
-    const sample = await sampleRows(db, one.table, one.rows)
-    return { ...one, cells: listCells(one.table, sample ?? []), sampled: sample?.length ?? null }
+  const tables = await limit.map(readable, async (listed): Promise<SampledTable> => {
+    const sample = await sampleRows(db, listed.table, listed.rows)
+    return { ...listed, cells: listCells(listed.table, sample ?? []), sampled: sample?.length ?? null }
   })
   const wantedTables = tables.filter((table) => wanted.length === 0 || isNamed(table))
   const refused = await listRefusedTables(
@@ -63,9 +63,9 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
   const found = judged.flatMap(({ table, identified }) =>
     identified === null ? [] : [{ table, identified }],
   )
-  const others = tables.filter((table) => !found.some((one) => one.table === table))
+  const others = tables.filter((table) => !found.some((other) => other.table === table))
   const drafts = await limit.map(found, ({ table, identified }) => {
-    const isShared = found.filter((one) => one.table.name === table.name).length > 1
+    const isShared = found.filter((other) => other.table.name === table.name).length > 1
     return draftSource(db, database, table, { ...identified, name: nameSource(table, isShared) }, others)
   })
   const sources = drafts.filter(({ outputs }) => outputs.length > 0)
@@ -200,7 +200,7 @@ async function readHanging(
 ): Promise<Reason[]> {
   const found: Reason[] = []
   for (const reference of database.references.filter(({ to }) => to === sqlName)) {
-    const child = others.find((one) => one.sqlName === reference.from)
+    const child = others.find(({ sqlName }) => sqlName === reference.from)
     if (child === undefined || isLogName(child.name) || !belongs(reference, child.table, name)) continue
     const cells = withoutKeys(database, child).filter((cell) => cell.path.length === 0 && mayBeReason(cell))
     const labels = cells.map((cell) => toLabelSql(cell, 'x'))
@@ -278,7 +278,7 @@ function listUnreadColumns(role: string, { schema, name, table }: ListedTable): 
 }
 
 /**
- * Tables of which row-level security may hide every row; and those that this role may not read, where they may hold people or
+ * Tables of which row-level security may hide every row; and tables that this role may not read, where they may hold people or
  * companies, refer to a source or are referred to by one, or were named. Pure.
  * @param seen the tables of which this role saw a row
  */
@@ -295,20 +295,21 @@ function listUnreadTables(
     ]),
   )
   const isLikely = (column: string): boolean => rankEmailName(column) > 1 || rankDomainName(column) > 0
-  return tables.flatMap((one) => {
-    const isHidden = one.table === null || (one.lacksSelectPolicy && !seen.has(one.sqlName))
+  return tables.flatMap((listed) => {
+    const isHidden = listed.table === null || (listed.lacksSelectPolicy && !seen.has(listed.sqlName))
     // What the role was granted, it is meant to read.
-    const isMeant = one.table !== null || isNamed(one) || joined.has(one.sqlName)
-    if (!isHidden || !(isMeant || one.columnNames.some(isLikely))) return []
-    const on = formatTableName(one.schema, one.name)
-    const schema = `SCHEMA ${quoteIfNeeded(one.schema)}`
+    const isMeant = listed.table !== null || isNamed(listed) || joined.has(listed.sqlName)
+    if (!isHidden || !(isMeant || listed.columnNames.some(isLikely))) return []
+    const on = formatTableName(listed.schema, listed.name)
+    const schema = `SCHEMA ${quoteIfNeeded(listed.schema)}`
     const lacking: (Grant | MissingPolicy | false)[] = [
-      !one.canUseSchema && { on: schema, privilege: 'USAGE', columns: null, role },
-      one.table === null && { on, privilege: 'SELECT', columns: null, role },
-      one.lacksSelectPolicy && { on, policy, command: 'SELECT', using: 'true', role },
-      one.lacksUpdatePolicy && { on, policy: updatePolicy, command: 'UPDATE', using: 'true', role },
+      !listed.canUseSchema && { on: schema, privilege: 'USAGE', columns: null, role },
+      listed.table === null && { on, privilege: 'SELECT', columns: null, role },
+      listed.lacksSelectPolicy && { on, policy, command: 'SELECT', using: 'true', role },
+      listed.lacksUpdatePolicy && { on, policy: updatePolicy, command: 'UPDATE', using: 'true', role },
     ]
-    const reason = one.table === null ? 'this role may not read it' : 'row-level security may hide its rows'
+    const reason =
+      listed.table === null ? 'this role may not read it' : 'row-level security may hide its rows'
     return [{ table: on, reason, grants: grantStatements(lacking.filter((grant) => grant !== false)) }]
   })
 }

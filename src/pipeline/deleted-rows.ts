@@ -87,19 +87,19 @@ async function eraseResults(tx: Tx, lookups: readonly LinkedLookup[]): Promise<n
   const jobKeys = await findJobsOfLookups(tx, [...ids])
   if (jobKeys.length === 0) return 0
   const deliveries = await lockDeliveries(tx, await findDeliveries(tx, jobKeys, null))
-  const bodies = deliveries.flatMap((one): DeliveryBody[] =>
-    one.body === null ? [] : [{ ...one, body: one.body }],
+  const bodies = deliveries.flatMap(({ body, ...delivery }): DeliveryBody[] =>
+    body === null ? [] : [{ ...delivery, body }],
   )
   const identifiers = new Set(lookups.map(({ kind, key }) => `${kind}\n${key}`))
   const subjects = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries)).filter(
     ({ member, mayBe, identifiers: named }) =>
-      [member, ...mayBe].some((one) => one !== null && ids.has(one.id)) ||
+      [member, ...mayBe].some((member) => member !== null && ids.has(member.id)) ||
       (member === null && named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))),
   )
   await redactResults(
     tx,
     bodies,
-    subjects.map((one) => ({ ...one, redacted: null })),
+    subjects.map((subject) => ({ ...subject, redacted: null })),
   )
   return subjects.length
 }

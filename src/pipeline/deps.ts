@@ -171,7 +171,7 @@ export async function registerService(
 ): Promise<number> {
   if (address === null) return services.findService(db, null)
   const known = await services.listServices(db)
-  const knownHosts = known.map((one) => one.host)
+  const knownHosts = known.map(({ host }) => host)
   if (name === null && knownHosts.length > 0 && !knownHosts.includes(address))
     log.warn(
       { event: 'other_service', service: address, before: knownHosts },

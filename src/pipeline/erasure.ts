@@ -84,9 +84,9 @@ export function findResultSubjects(
                 : (members[firstPlace + index] ?? []),
             )
       // A lookup that still exists has a kind, with or without an address.
-      const toMember = (one: DeliveryJob['members'][number]): ResultMember => ({
-        id: one.id,
-        isErased: one.kind === null,
+      const toMember = (member: DeliveryJob['members'][number]): ResultMember => ({
+        id: member.id,
+        isErased: member.kind === null,
       })
       const member = matched[0] === undefined ? null : toMember(matched[0])
       return { delivery: id, index, identifiers, member, mayBe: mayBe.map(toMember), raw: item.raw }
@@ -108,7 +108,9 @@ export async function redactResults<Of extends DeliveryBody>(
 ): Promise<Of[]> {
   const redacted = bodies.map((entry) => {
     const byIndex = new Map(
-      redactedResults.filter(({ delivery }) => delivery === entry.id).map((one) => [one.index, one.redacted]),
+      redactedResults
+        .filter(({ delivery }) => delivery === entry.id)
+        .map(({ index, redacted }) => [index, redacted]),
     )
     const body = redactBody(entry.body, byIndex)
     return body === null ? entry : { ...entry, body }
@@ -137,7 +139,7 @@ export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   const isSuppressed = (identifier: Identifier): boolean => suppressed.has(identifierText(identifier))
   const redacted = results.flatMap((result, n): (RedactedResult & ResultSubject)[] => {
     const { member, mayBe } = result
-    if ([member, ...mayBe].some((one) => one?.isErased) || result.identifiers.some(isSuppressed))
+    if ([member, ...mayBe].some((member) => member?.isErased) || result.identifiers.some(isSuppressed))
       return [{ ...result, redacted: null }]
     if (named[n]?.some(isSuppressed) !== true) return []
     return [{ ...result, redacted: redactMentions(result.raw, isSuppressed) }]
@@ -184,7 +186,7 @@ export function recordHashes(
   record: unknown,
 ): Required<Pick<LookupResult, 'hashes' | 'subjectHashes'>> {
   const toHashes = (identifiers: readonly Identifier[]): string[] =>
-    identifiers.map((one) => suppressions.suppressionHash(one.kind, one.key))
+    identifiers.map((identifier) => suppressions.suppressionHash(identifier.kind, identifier.key))
   const subjectHashes = toHashes(findSubject(endpointOf(kind), record))
   return { subjectHashes, hashes: [...new Set([...subjectHashes, ...toHashes(findIdentifiers(record))])] }
 }
@@ -198,19 +200,21 @@ export async function settleUnstored(db: Database, unstored: readonly LookupResu
   for (let left = unstored; left.some(({ hashes = [] }) => hashes.length > 0);) {
     const named = left
     const rest = await inTransaction(db, async (tx) => {
-      const hashes = named.flatMap((one) => one.hashes ?? [])
+      const hashes = named.flatMap(({ hashes }) => hashes ?? [])
       const suppressed = new Set(await suppressions.findHashes(tx, hashes))
       const isSuppressed = (hash: string): boolean => suppressed.has(hash)
       const answers = named.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
       const ids = answers.map(({ id }) => id)
       if (ids.length > 0) await eraseLookups(tx, ids, { answers })
-      const mentioning = named.filter((one) => !answers.includes(one) && one.hashes?.some(isSuppressed))
-      return mentioning.map((one) => ({
-        ...one,
-        record: redactMentions(one.record, ({ kind, key }) =>
+      const mentioning = named.filter(
+        (result) => !answers.includes(result) && result.hashes?.some(isSuppressed),
+      )
+      return mentioning.map((result) => ({
+        ...result,
+        record: redactMentions(result.record, ({ kind, key }) =>
           isSuppressed(suppressions.suppressionHash(kind, key)),
         ) as LookupResult['record'],
-        hashes: one.hashes?.filter((hash) => !isSuppressed(hash)) ?? [],
+        hashes: result.hashes?.filter((hash) => !isSuppressed(hash)) ?? [],
       }))
     })
     left = (await completeLookups(db, rest)).unstored

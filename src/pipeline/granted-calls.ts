@@ -10,10 +10,10 @@ interface GrantedCalls {
   /** How many of them at once, at first. */
   readonly slots: number
   /**
-   * Makes a call for each item, no more than there are permits. With fewer slots than items, each slot makes several calls
-   * in turn, further slots are taken as they become free, and each is released when no call is left. With the first ones
-   * alone, a tick that began while lookups were being leased made its 30 calls one after the other: 1.5 s of nothing else,
-   * at a latency of 20 ms. Rejects once all calls have ended.
+   * Makes a call for each item, no more than there are permits; rejects once all calls have ended. Each slot makes
+   * several calls, further slots are taken as they become free, and a slot is released when no call is left. With
+   * the first slots alone, a tick that began while lookups were leased made 30 calls one after the other: 1.5 s at
+   * a latency of 20 ms.
    */
   each<Item, Result>(
     items: readonly Item[],

@@ -215,9 +215,9 @@ interface JobCandidate {
 /**
  * The jobs that a delivery may belong to, the most likely first; none if it is for no job of this database. Pure.
  *
- * The webhook URL is ours and names one job, so it outranks an id in the body that another job has too: a service may
- * use one twice. If URL and body name different jobs, neither is certain. The body is signed and the URL is not, so
- * the body's job comes first. A job of another service is none: services number their jobs as they like.
+ * The webhook URL is ours and names one job, so it outranks an id in the body that another job has too. Where they
+ * name different jobs neither is certain, and the body's comes first: it is signed, the URL is not. A job of
+ * another service is none, because services number their jobs as they like.
  */
 export function findJobCandidates(delivery: DeliveryAddress, all: readonly DeliveryJob[]): JobCandidate[] {
   const { service, job: urlKey, jobId } = delivery

@@ -2,8 +2,8 @@ import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
 import { hasCascade } from '../domain/identifiers/kind.ts'
 import {
-  afterEarlier,
-  dueAfterEarlier,
+  afterSteps,
+  dueAfterSteps,
   afterAnswer,
   afterWrite,
   Row,
@@ -27,7 +27,7 @@ export interface FittedRow {
   readonly skipped: readonly SkippedCell[]
 }
 
-/** Separates answered rows that have a record to write from those that finish without a write. */
+/** Separates answered rows that have a record to write from rows that finish without a write. */
 export function partitionAnswered(
   source: Source,
   answered: readonly PlacedRow[],
@@ -39,7 +39,7 @@ export function partitionAnswered(
     if (nextState === null) toWrite.push(fitRow(source, row))
     else if (nextState.state === Row.waiting)
       finished.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
-    else finished.push({ ...baseResult(row), ...withPassed(row, keepsEarlier(row, nextState)) })
+    else finished.push({ ...baseResult(row), ...withStepsBefore(row, keepsEarlier(row, nextState)) })
   }
   return { finished, fitted: toWrite }
 }
@@ -67,7 +67,7 @@ function fitRow(source: Source, row: PlacedRow): FittedRow {
       lastWritten: written,
       earlier,
       confidence,
-      ...(row.passed?.onlyBlanks === true && { onlyBlanks: true }),
+      ...(row.stepsBefore?.onlyBlanks === true && { onlyBlanks: true }),
     },
   }
 }
@@ -80,17 +80,17 @@ const NO_CELLS: rows.CellCounts = { written: 0, protected: 0, skipped: 0 }
 type PlacedRow = writeBackQueue.AnsweredRow & Partial<Pick<writeBackQueue.ClaimedRow, 'ctid'>>
 
 /** What it adds to what services before this one have left. */
-const withPassed = ({ passed }: PlacedRow, outcome: RowOutcome): RowOutcome =>
-  passed === undefined ? outcome : afterEarlier(outcome, passed)
+const withStepsBefore = ({ stepsBefore }: PlacedRow, outcome: RowOutcome): RowOutcome =>
+  stepsBefore === undefined ? outcome : afterSteps(outcome, stepsBefore)
 
 const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
 
 const dueAfter = (row: PlacedRow): Date | null =>
-  row.passed === undefined
+  row.stepsBefore === undefined
     ? row.dueAt
-    : dueAfterEarlier(row, {
-        foundDueAt: toDate(row.passed.foundDueAt),
-        missedDueAt: toDate(row.passed.missedDueAt),
+    : dueAfterSteps(row, {
+        foundDueAt: toDate(row.stepsBefore.foundDueAt),
+        missedDueAt: toDate(row.stepsBefore.missedDueAt),
       })
 
 const baseResult = (row: PlacedRow) => ({
@@ -104,7 +104,8 @@ const baseResult = (row: PlacedRow) => ({
   ...toRemapped(row),
 })
 
-const toRemapped = ({ passed }: PlacedRow) => (passed?.isRemapped === true ? { isRemapped: true } : {})
+const toRemapped = ({ stepsBefore }: PlacedRow) =>
+  stepsBefore?.isRemapped === true ? { isRemapped: true } : {}
 
 /** The state of a row after its write or previewed write. */
 export function toFinishedRow(
@@ -125,7 +126,7 @@ export function toFinishedRow(
       reason: 'its inputs changed meanwhile: picked again',
       nextAt: null,
     }
-  const ended = withPassed(row, finished)
+  const ended = withStepsBefore(row, finished)
   const change = toChange(row, result)
   const isMissing = result.outcome === 'row_missing'
   return {

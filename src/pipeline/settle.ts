@@ -102,7 +102,7 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   let total = NOTHING_SETTLED
   for (let n = 0; n < DELIVERIES_PER_TICK; n++) {
     let taken: deliveries.ClaimedDelivery | null = null
-    const one = await settleClaimed(deps, 1, (claimed) => {
+    const result = await settleClaimed(deps, 1, (claimed) => {
       taken = claimed
     }).catch(async (error: unknown) => {
       if (taken === null || !isDeliveryError(error)) throw error
@@ -115,14 +115,14 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
       )
       return { ...NOTHING_SETTLED, deliveries: 1 }
     })
-    if (one.deliveries === 0) break
+    if (result.deliveries === 0) break
     total = {
-      deliveries: total.deliveries + one.deliveries,
-      answered: total.answered + one.answered,
-      orphaned: total.orphaned + one.orphaned,
-      lagsMs: [...total.lagsMs, ...one.lagsMs],
-      outcomes: [...total.outcomes, ...one.outcomes],
-      quarantinedResults: total.quarantinedResults + one.quarantinedResults,
+      deliveries: total.deliveries + result.deliveries,
+      answered: total.answered + result.answered,
+      orphaned: total.orphaned + result.orphaned,
+      lagsMs: [...total.lagsMs, ...result.lagsMs],
+      outcomes: [...total.outcomes, ...result.outcomes],
+      quarantinedResults: total.quarantinedResults + result.quarantinedResults,
     }
   }
   return total
@@ -160,9 +160,9 @@ function settleClaimed(
       tx,
       redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs)),
     )
-    const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
+    const matchedDeliveries = settled.flatMap(({ matched }) => matched ?? [])
     const delivered = byJob(matchedDeliveries)
-    const merged = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
+    const merged = mergeAnswers(matchedDeliveries.flatMap(({ settlement }) => settlement.answers))
     const answers = costAnswers(merged, delivered)
     const stored = await completeFromDelivery(tx, answers)
     const costs = toJobCosts(delivered, answers, stored)
@@ -174,10 +174,10 @@ function settleClaimed(
     return {
       deliveries: claimed.length,
       answered: answers.length,
-      orphaned: settled.filter((one) => one.state === Delivery.orphaned).length,
+      orphaned: settled.filter(({ state }) => state === Delivery.orphaned).length,
       lagsMs: claimed.map((delivery) => delivery.waitedMs),
       outcomes: answers.map((answer) => answer.state),
-      quarantinedResults: settled.reduce((count, one) => count + one.quarantinedResults, 0),
+      quarantinedResults: settled.reduce((count, { quarantinedResults }) => count + quarantinedResults, 0),
     }
   })
 }
@@ -252,10 +252,10 @@ async function markUnread(tx: Tx, settled: readonly SettledDelivery[]): Promise<
     if (matched?.isNameless && service !== undefined && !named.has(service))
       named.set(service, await deliveries.hasSettled(tx, service))
   }
-  return settled.map((one) =>
-    one.matched?.isNameless && named.get(one.matched.settlement.job.service) === false
-      ? { ...one, matched: { ...one.matched, isUnread: true } }
-      : one,
+  return settled.map((delivery) =>
+    delivery.matched?.isNameless && named.get(delivery.matched.settlement.job.service) === false
+      ? { ...delivery, matched: { ...delivery.matched, isUnread: true } }
+      : delivery,
   )
 }
 
@@ -269,13 +269,13 @@ interface JobDeliveries {
 }
 
 const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =>
-  [...Map.groupBy(matchedDeliveries, (one) => one.settlement.job.id).values()].map((jobDeliveries) => {
+  [...Map.groupBy(matchedDeliveries, ({ settlement }) => settlement.job.id).values()].map((jobDeliveries) => {
     const [{ settlement }] = jobDeliveries as [MatchedDelivery]
     return {
       job: settlement.job,
-      jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
-      settlements: jobDeliveries.map((one) => one.settlement),
-      isUnread: jobDeliveries.some((one) => one.isUnread === true),
+      jobId: jobDeliveries.find(({ jobId }) => jobId !== null)?.jobId ?? null,
+      settlements: jobDeliveries.map(({ settlement }) => settlement),
+      isUnread: jobDeliveries.some(({ isUnread }) => isUnread === true),
     }
   })
 
@@ -292,9 +292,9 @@ function toJobCosts(
     Map<string, JobAnswer[]>,
   ]
   return new Map(
-    delivered.flatMap((one) => {
-      const { id } = one.job
-      const cost = toJobCost(one, all.get(id) ?? [], those.get(id) ?? [])
+    delivered.flatMap((delivery) => {
+      const { id } = delivery.job
+      const cost = toJobCost(delivery, all.get(id) ?? [], those.get(id) ?? [])
       return cost === null ? [] : [[id, cost] as const]
     }),
   )
@@ -326,9 +326,9 @@ const toDeliveredJobs = (
     }
   })
 
-// What the results of a job cost. Each result is counted with what the service says of it, or else with what its description says. Where
-// the service says what the whole job has cost, this sum is shared among its results, and what no result explains is counted beside them:
-// what is counted of the job is then the sum, whatever was lost, erased or left without a result.
+// What the results of a job cost: what the service says of each result, or else what its description says. Where
+// the service states the cost of the job, its results share the sum, and what no result explains is counted beside
+// them: the job is counted with the sum, whatever was lost, erased or left without a result.
 
 /** A job of which something was delivered, with what each delivery means. */
 interface DeliveredJob {
@@ -362,15 +362,15 @@ function readCost({ job, settlements }: DeliveredJob, answers: readonly JobAnswe
 export function costAnswers(answers: readonly JobAnswer[], delivered: readonly DeliveredJob[]): JobAnswer[] {
   const costs = new Map<JobAnswer, Pick<JobAnswer, 'credits' | 'isSettled'>>()
   const byJob = Map.groupBy(answers, ({ job }) => job)
-  for (const one of delivered) {
-    const stated = statedSum(one)
+  for (const delivery of delivered) {
+    const stated = statedSum(delivery)
     if (stated === null) continue
-    const all = byJob.get(one.job.id) ?? []
-    const { counted, isSettled, base, countedUnanswered } = readCost(one, all)
+    const all = byJob.get(delivery.job.id) ?? []
+    const { counted, isSettled, base, countedUnanswered } = readCost(delivery, all)
     // One that has left the job takes a result only if it has none.
     const open = all.filter(({ isOpen }) => isOpen)
     const payers = open.length > 0 ? open : all
-    const others = one.job.single ? 0 : counted - countedUnanswered - base * payers.length
+    const others = delivery.job.single ? 0 : counted - countedUnanswered - base * payers.length
     const shares = shareCredits(roundCredits(stated - others), toWeights(payers))
     for (const answer of all) costs.set(answer, { credits: 0, isSettled })
     payers.forEach((answer, n) => costs.set(answer, { credits: shares[n] ?? 0, isSettled }))
@@ -381,7 +381,7 @@ export function costAnswers(answers: readonly JobAnswer[], delivered: readonly D
   })
 }
 
-/** A sum is shared as the description would bill it, or else among those that were found. */
+/** A sum is shared as the description would bill it, or else among the found lookups. */
 function toWeights(answers: readonly JobAnswer[]): number[] {
   const weights = answers.map(({ credits = 1 }) => credits)
   return weights.some((weight) => weight > 0)
@@ -393,7 +393,7 @@ function toWeights(answers: readonly JobAnswer[]): number[] {
  * What is counted of a job when its answers are stored, and what has to be counted beside them. Null: nothing is said of its cost.
  * Pure.
  * @param answers all that were delivered, with their costs
- * @param stored those of them that were stored
+ * @param stored the answers that were stored
  */
 export function toJobCost(
   delivered: DeliveredJob,

@@ -56,7 +56,7 @@ const NOTHING_SUBMITTED: SubmitResult = {
 }
 
 /**
- * Posts jobs: first those that the service certainly did not accept before, then new ones from the run's waiting
+ * Posts jobs: first jobs that the service certainly did not accept before, then new ones from the run's waiting
  * lookups. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
  * finds the job even if the 202 is lost.
  * @param options.hasMore the tick before was full: new jobs are created without looking first, and none is posted again
@@ -88,17 +88,17 @@ export async function submitJobs(
     const { submissions, permits } = (await submitRound(deps, { ...round, wanted })) ?? NO_ROUND
     done.push(...submissions)
     // As many as were permitted were accepted, but less than wanted: there are more to post, most likely.
-    isCut = permits < wanted && submissions.filter((one) => one.accepted).length === permits
+    isCut = permits < wanted && submissions.filter(({ accepted }) => accepted).length === permits
     if (permits === 0 || submittable.hasRetries || performance.now() > until) break
   }
-  const accepted = done.filter((one) => one.accepted)
+  const accepted = done.filter(({ accepted }) => accepted)
   return {
     answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
     submitted: accepted.length,
-    inputs: accepted.reduce((sum, one) => sum + one.inputs, 0),
+    inputs: accepted.reduce((sum, { inputs }) => sum + inputs, 0),
     calls: done.length,
     isFull: !submittable.hasRetries && done.length >= jobsPerTick,
-    stop: done.find((one) => one.stop !== null)?.stop ?? null,
+    stop: done.find(({ stop }) => stop !== null)?.stop ?? null,
   }
 }
 
@@ -326,7 +326,7 @@ export async function recordSubmissions(
   const submitted = results.map(({ job }) => job)
   const rejected = results.filter(({ job }) => job.state === Job.rejected)
   const rejectedKeys = (isGlobalRejection: boolean): string[] =>
-    rejected.filter((one) => one.isGlobalRejection === isGlobalRejection).map(({ job }) => job.id)
+    rejected.filter((rejection) => rejection.isGlobalRejection === isGlobalRejection).map(({ job }) => job.id)
   const unconfirmed = submitted.filter((job) => job.mayBeBilled).map((job) => job.id)
   const answers = results.flatMap(({ delivery }) => delivery ?? [])
   const persist = (): Promise<void> =>

@@ -144,32 +144,32 @@ function writeClaimed(
       batch.grant = pace && (await writePace.lockWriteGrant(tx, source.name, pace.perHour))
       const most = Math.min(limit, batch.grant?.rows ?? limit)
       if (most === 0) return { finished: [], outcomes: new Map<string, WriteResult>(), tookMs: 0 }
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.turn)
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.step)
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })
       const startedAt = performance.now()
-      const writes = fitted.map((one) => one.write)
-      const results = await writeInTurn(tx, source, writes, { isUnguarded })
+      const writes = fitted.map(({ write }) => write)
+      const results = await writeByStep(tx, source, writes, { isUnguarded })
       const outcomes = new Map(results.map((result) => [result.key, result]))
       return { finished, outcomes, tookMs: performance.now() - startedAt }
     })
     const { claimed, entries, fitted, grant } = batch
     if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
     const locked: string[] = []
-    for (const one of fitted) {
-      const result = outcomes.get(one.row.key)
+    for (const fit of fitted) {
+      const result = outcomes.get(fit.row.key)
       if (!result)
         throw new Error(`the write to source ${source.name} returned no result for one of its rows`)
       if (result.outcome === 'locked') {
-        locked.push(one.row.key)
+        locked.push(fit.row.key)
         continue
       }
-      finished.push(toFinishedRow(source, one, result))
+      finished.push(toFinishedRow(source, fit, result))
     }
     await writeBackQueue.finishRows(tx, source.name, finished, untrackedColumns(source))
     const keys = finished.filter(({ isMissing }) => isMissing !== true).map(({ key }) => key)
-    await moveToNextStep(tx, source.name, keys, source.mapping.turn)
+    await moveToNextStep(tx, source.name, keys, source.mapping.step)
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     const enriched = finished.filter(({ change }) => change !== null).length
@@ -187,7 +187,7 @@ function writeClaimed(
 }
 
 /** Rows that a service before this one has found get their blank cells filled, and no other. */
-async function writeInTurn(
+async function writeByStep(
   tx: Tx,
   source: Source,
   writes: readonly WriteRow[],
@@ -224,14 +224,14 @@ async function rejectRow(
   deps: TableDeps,
   source: Source,
   { entries }: ClaimedBatch,
-  one: FittedRow,
+  fit: FittedRow,
   busy: TableBusyError,
 ): Promise<WriteBackResult> {
   const reason = await describeTableBusy(deps.db, busy, deps.policy.sourceTimeoutMs)
-  const rejected = { ...NO_RESULT, key: one.row.key, outcome: 'rejected', reason } as const
-  const finished = toFinishedRow(source, one, rejected)
+  const rejected = { ...NO_RESULT, key: fit.row.key, outcome: 'rejected', reason } as const
+  const finished = toFinishedRow(source, fit, rejected)
   const isFinished = await inTransaction(deps.db, async (tx) => {
-    if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, one.row))) return false
+    if (!(await writeBackQueue.lockAnsweredRow(tx, source.name, fit.row))) return false
     // Its place was read by the transaction that was cancelled: since then it may have moved.
     await writeBackQueue.finishRows(tx, source.name, [{ ...finished, ctid: undefined }])
     await writeBackQueue.dequeueWritten(tx, entries)
@@ -244,7 +244,7 @@ async function rejectRow(
 function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
-  const { service } = source.mapping.turn
+  const { service } = source.mapping.step
   const by = service === null ? {} : { service }
   const cells = source.outputs.flatMap(({ column }): DiffRow['cells'] =>
     Object.hasOwn(after, column)
@@ -279,22 +279,22 @@ export async function previewWriteBack(
   isFilled: (key: string, column: string) => boolean,
 ): Promise<PreviewedRow[]> {
   const { finished, fitted } = partitionAnswered(source, answered)
-  const open = fitted.map((one) => {
-    const { values, misfits = [] } = one.write
-    const filled = [...Object.keys(values), ...misfits].filter((column) => isFilled(one.row.key, column))
+  const open = fitted.map((fit) => {
+    const { values, misfits = [] } = fit.write
+    const filled = [...Object.keys(values), ...misfits].filter((column) => isFilled(fit.row.key, column))
     const left = Object.entries(values).filter(([column]) => !filled.includes(column))
-    return { filled, one: { ...one, write: { ...one.write, values: Object.fromEntries(left) } } }
+    return { filled, fit: { ...fit, write: { ...fit.write, values: Object.fromEntries(left) } } }
   })
-  const writes = open.map(({ one }) => one.write)
-  const written = await writeInTurn(tx, source, writes, { preview: true })
+  const writes = open.map(({ fit }) => fit.write)
+  const written = await writeByStep(tx, source, writes, { preview: true })
   const results = new Map(written.map((result) => [result.key, result]))
-  const previewed = open.map(({ one, filled }) => {
-    const result = results.get(one.row.key)
+  const previewed = open.map(({ fit, filled }) => {
+    const result = results.get(fit.row.key)
     if (!result)
       throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
     const protectedColumns = [...new Set([...result.protectedColumns, ...filled])]
-    const row = toFinishedRow(source, one, { ...result, protectedColumns })
-    return { row, outcome: result.outcome, diff: toDiffRow(source, result, one.row.confidence) }
+    const row = toFinishedRow(source, fit, { ...result, protectedColumns })
+    return { row, outcome: result.outcome, diff: toDiffRow(source, result, fit.row.confidence) }
   })
   return [...finished.map((row) => ({ row, outcome: null, diff: null })), ...previewed]
 }
@@ -313,10 +313,10 @@ export interface Preview extends DryRunReport {
 
 const NO_CELLS: CellCounts = { written: 0, protected: 0, skipped: 0 }
 
-const addCells = (one: CellCounts, other: CellCounts): CellCounts => ({
-  written: one.written + other.written,
-  protected: one.protected + other.protected,
-  skipped: one.skipped + other.skipped,
+const addCells = (a: CellCounts, b: CellCounts): CellCounts => ({
+  written: a.written + b.written,
+  protected: a.protected + b.protected,
+  skipped: a.skipped + b.skipped,
 })
 
 /** Counts what a dry run would write. */

@@ -38,10 +38,10 @@ export const isOutageTooLong = (lastedMs: number, wasAnswered: boolean): boolean
   lastedMs > (wasAnswered ? MAX_OUTAGE_MS : MAX_UNANSWERED_OUTAGE_MS)
 
 /**
- * Decides whether a service is done with a run that has picked its rows: when none of its rows waits, or when only deliveries are missing or rows are
- * locked and it has waited long enough. It also stays while another running run holds rows of its sources, to take
- * them over should that run die. It does not wait for late retries nor for a long outage of the service: `not_before`
- * is stored, and the next run or the daemon continues. Pure.
+ * Decides whether a service is done with a run that has picked its rows: no row waits, or it has waited long enough
+ * for deliveries and locked rows. It stays while another running run holds rows of its sources, to take them over
+ * should that run die. It waits neither for late retries nor for a long outage: `not_before` is stored, and the
+ * next run or the daemon continues. Pure.
  */
 export function decideCompletion(run: RunSnapshot): Completion {
   const { ownWaiting, awaitingDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } = run

@@ -4,7 +4,7 @@ import * as runs from '../store/runs.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Row, statesThatGoOn, type RowState } from '../domain/row.ts'
 import type { RunSpec } from '../domain/run.ts'
-import { readCandidatesByKey, type PickCandidate, type EarlierLookups } from '../pipeline/pick/candidates.ts'
+import { readCandidatesByKey, type PickCandidate, type LookupsBefore } from '../pipeline/pick/candidates.ts'
 import { requestLookups, type RequestedPage } from '../pipeline/pick/claim.ts'
 import { createPass, KeyRangeScan, PAGE_SIZE, type PickPass } from '../pipeline/pick/pass.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
@@ -37,7 +37,7 @@ interface SampledRow {
   readonly inputHash: string
   readonly place: Place
   /** What was requested for it before. */
-  readonly missed: EarlierLookups & Required<Pick<EarlierLookups, 'earlier'>>
+  readonly missed: LookupsBefore & Required<Pick<LookupsBefore, 'stepsBefore'>>
   /** What it waits for; null: its next lookup is to be chosen. */
   readonly lookup: number | null
   /** What services before this one would write. */
@@ -48,7 +48,7 @@ const NOTHING_MISSED: SampledRow['missed'] = {
   ids: [],
   kinds: [],
   dueAt: null,
-  earlier: { onlyBlanks: false, cellsWritten: 0 },
+  stepsBefore: { onlyBlanks: false, cellsWritten: 0 },
 }
 
 interface DryRunOptions extends Pick<RunSpec, 'limit' | 'where'> {
@@ -66,9 +66,9 @@ const PREVIEW_BATCH_SIZE = 500
 const READING_SHARE = 1 / 5
 
 /**
- * The rows of a dry run. They are in memory alone, so that no other run waits for them: each takes the steps that a row of a run takes,
- * with the lookups that it would request, and ends with what the write would do. Its lookups are stored, and one that was called is paid
- * once; one that another run needs first is requested by that run.
+ * The rows of a dry run, in memory alone, so that no other run waits for them. Each takes the steps of a row of a
+ * run, with the lookups that it would request, and ends with what the write would do. A lookup that was called is
+ * stored and paid once; a lookup that another run needs first is requested by that run.
  */
 export class DryRun implements UnstoredRows {
   readonly #db: ServicePart['deps']['db']
@@ -129,7 +129,7 @@ export class DryRun implements UnstoredRows {
         const isPicked = ({ key, settledUntil, lacks }: PickCandidate): boolean =>
           settledUntil === null && !known.has(key) && (pass.phase !== 'due' || lacks)
         // With whatever was requested before: it is stored, and taken from there.
-        const anew = candidates.filter(isPicked).map((one) => ({ ...one, missed: NOTHING_MISSED }))
+        const anew = candidates.filter(isPicked).map((row) => ({ ...row, missed: NOTHING_MISSED }))
         return { ...read, candidates: anew, gone: [] }
       },
       claim: async (tx, _source, _run, candidates, bounds) => {
@@ -203,19 +203,19 @@ export class DryRun implements UnstoredRows {
   /** The row ends, or goes on to the next service (`store/write-back-queue.ts:moveToNextStep`). @param cells written here */
   #settle(row: SampledRow, state: RowState, cells = 0): void {
     const { source } = row.place
-    const { next } = source.mapping.turn
+    const { next } = source.mapping.step
     const place = next && this.#findPlace(next.service, source)
     if (!place || !statesThatGoOn(next.when).includes(state)) {
       this.#end(row, state)
       return
     }
-    const { ids, earlier } = row.missed
+    const { ids, stepsBefore: before } = row.missed
     const isFound = state === Row.enriched || state === Row.unchanged
-    const cellsWritten = cells + (earlier.onlyBlanks ? earlier.cellsWritten : 0)
+    const cellsWritten = cells + (before.onlyBlanks ? before.cellsWritten : 0)
     const missed = {
       ...NOTHING_MISSED,
       ids: row.lookup === null ? ids : [...ids, row.lookup],
-      earlier: { onlyBlanks: earlier.onlyBlanks || isFound, cellsWritten },
+      stepsBefore: { onlyBlanks: before.onlyBlanks || isFound, cellsWritten },
     }
     this.#set({ ...row, place, missed, lookup: null })
   }
@@ -280,15 +280,15 @@ export class DryRun implements UnstoredRows {
       this.#db,
       async (tx) => {
         const answered = await waiting.readSampledAnswers(tx, source.name, rows)
-        const passed = answered.map((row) => ({ ...row, passed: toPassed(byKey.get(row.key)) }))
+        const answers = answered.map((row) => ({ ...row, stepsBefore: toStepsBefore(byKey.get(row.key)) }))
         return {
           kinds: new Map(answered.map(({ key, kind }) => [key, kind])),
-          previewed: await previewWriteBack(tx, source, passed, isFilled),
+          previewed: await previewWriteBack(tx, source, answers, isFilled),
         }
       },
       part.deps.policy.sourceTimeoutMs,
     )
-    const results = new Map(previewed.map((one) => [one.row.key, one]))
+    const results = new Map(previewed.map((preview) => [preview.row.key, preview]))
     for (const row of rows) {
       const [result, kind] = [results.get(row.key), kinds.get(row.key)]
       // Its lookup was deleted, and is to be chosen anew.
@@ -337,7 +337,7 @@ export class DryRun implements UnstoredRows {
       const read = await withTableTimeouts(tx, part.deps.policy.sourceTimeoutMs, () =>
         readAtPlace(tx, place, rows),
       )
-      const open = read.filter((one) => isSame(one) && one.settledUntil === null)
+      const open = read.filter((candidate) => isSame(candidate) && candidate.settledUntil === null)
       return { candidates: read, page: await this.#request(tx, place, open) }
     })
     const found = new Map(candidates.map((candidate) => [candidate.key, candidate]))
@@ -365,8 +365,8 @@ export class DryRun implements UnstoredRows {
   }
 }
 
-const toPassed = (row: SampledRow | undefined) => ({
-  ...(row?.missed ?? NOTHING_MISSED).earlier,
+const toStepsBefore = (row: SampledRow | undefined) => ({
+  ...(row?.missed ?? NOTHING_MISSED).stepsBefore,
   foundDueAt: null,
   missedDueAt: null,
   isRemapped: false,
@@ -382,15 +382,15 @@ async function readAtPlace(
   rows: readonly SampledRow[],
 ): Promise<PickCandidate[]> {
   const variantOf = (row: SampledRow): string =>
-    JSON.stringify([row.missed.earlier.onlyBlanks, ...filledBefore(row).toSorted()])
+    JSON.stringify([row.missed.stepsBefore.onlyBlanks, ...filledBefore(row).toSorted()])
   const candidates: PickCandidate[] = []
   for (const alike of Map.groupBy(rows, variantOf).values()) {
     const missed = new Map(alike.map((row) => [row.key, row.missed]))
     const [first] = alike
-    const isFound = first?.missed.earlier.onlyBlanks === true
+    const isFound = first?.missed.stepsBefore.onlyBlanks === true
     const open = withoutOutputs((isFound && source.afterFound) || source, filledBefore(first))
     const read = await readCandidatesByKey(tx, open, [...missed.keys()], part.service)
-    candidates.push(...read.map((one) => ({ ...one, missed: missed.get(one.key) ?? null })))
+    candidates.push(...read.map((candidate) => ({ ...candidate, missed: missed.get(candidate.key) ?? null })))
   }
   return candidates
 }

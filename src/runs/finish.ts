@@ -58,7 +58,7 @@ export async function finishRun(
   const { signal, rateOf } = options
   const failure = findFailure(run)
   const ends = parts.map((part) => decideEnd(part, run, signal))
-  const status = BY_SEVERITY.find((one) => ends.some((end) => end.status === one)) ?? 'completed'
+  const status = BY_SEVERITY.find((state) => ends.some((end) => end.status === state)) ?? 'completed'
   // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
   // dead.
   const whileAway = {

@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
-import { isTransient, TransactionTimeouts, isConflict, TableBusyError } from '../store/transaction.ts'
+import { isTransient, TimeoutCounter, isConflict, TableBusyError } from '../store/transaction.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
 /** A loop of a process, to be started and awaited by itself. */
@@ -78,7 +78,7 @@ export async function runLoop(options: LoopOptions): Promise<void> {
   const enough = options.gather?.enough.listen()
   let pollMs = MIN_POLL_MS
   let failures = 0
-  const timeouts = new TransactionTimeouts()
+  const timeouts = new TimeoutCounter()
   while (!signal.aborted) {
     let done: number
     try {

@@ -224,15 +224,15 @@ class RunMonitor {
     // need not stay for what a long backfill may abandon. A run of another service does other work. A run without stored rows takes over none.
     const unawaited = running
       .filter(
-        (one) =>
-          unstored !== undefined || one.options.follow === true || trigger === 'schedule' || !isShared(one),
+        (run) =>
+          unstored !== undefined || run.options.follow === true || trigger === 'schedule' || !isShared(run),
       )
-      .map((one) => one.id)
+      .map(({ id }) => id)
     return waiting.readWaitingCounts(
       this.#deps.db,
       id,
       [...new Set(parts.flatMap(({ sources }) => sources.map(({ name }) => name)))],
-      running.map((one) => one.id),
+      running.map(({ id }) => id),
       parts.map(brokenSources),
       unawaited,
       unstored,
@@ -246,12 +246,12 @@ class RunMonitor {
     const state = this.#state
     const waits = parts.map(({ service }) => counts.at(service))
     state.others = counts.others
-    state.later = waits.reduce((sum, one) => sum + one.later, 0)
+    state.later = waits.reduce((sum, { later }) => sum + later, 0)
     state.laterAt = waits.reduce<Date | null>(
       (first, { laterAt }) => (first === null || (laterAt !== null && laterAt < first) ? laterAt : first),
       null,
     )
-    state.locked = waits.reduce((sum, one) => sum + one.locked, 0)
+    state.locked = waits.reduce((sum, { locked }) => sum + locked, 0)
     const open = new Set<ServicePart>()
     for (const part of parts) {
       const own = counts.at(part.service)
@@ -302,7 +302,7 @@ class RunMonitor {
 
   /** @returns whether anything was taken over */
   async #takeOver(running: readonly runs.RunningRun[], counts: waiting.RunWaits): Promise<boolean> {
-    const live = running.map((one) => one.id)
+    const live = running.map(({ id }) => id)
     const parts = this.#run.parts.filter((part) => !isEnded(part))
     const { db } = this.#deps
     const { onFailure } = this.#options
@@ -443,7 +443,7 @@ export async function repickAt<PartDeps extends RepickDeps>(
   const repickPart = async (part: ServicePart<PartDeps>): Promise<void> => {
     for (const source of part.sources) {
       // What dead runs have left begins, or goes on, by way of the first service.
-      const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
+      const includeAbandoned = options.includeAbandoned && source.mapping.step.isFirst
       const pick = () => repick(part.deps, part, source, { ...options, includeAbandoned })
       const result = await unlessBroken(part.deps, source, pick)
       if (result === null) continue

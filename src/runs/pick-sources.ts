@@ -15,7 +15,7 @@ import { pickPage, type PickResult } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readProspect, readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable, TableBusyError } from '../store/transaction.ts'
-import { cached } from '../util/cached.ts'
+import { createCache } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import { isLeftOut, unlessBroken, checkBreakage, reportSource } from './source-health.ts'
 import { describeError } from '../util/error-text.ts'
@@ -95,7 +95,7 @@ class SourcesPick {
     const [picked] = await Promise.allSettled([this.#pickAll()])
     // Also where a pass has failed: the data of deleted rows must not stay until the cause is repaired.
     const [reconciled] = await Promise.allSettled([this.#reconcileAll()])
-    for (const one of [picked, reconciled]) if (one.status === 'rejected') throw one.reason
+    for (const result of [picked, reconciled]) if (result.status === 'rejected') throw result.reason
   }
 
   async #pickAll(): Promise<void> {
@@ -162,7 +162,7 @@ class SourcesPick {
     const { deps, options, signal, observations } = this.#task
     const { pausedSources, unreadSources } = observations
     const { name } = pass.source
-    const checkPaused = cached(() => isPaused(deps, pass.source))
+    const checkPaused = createCache(() => isPaused(deps, pass.source))
     let readAt = performance.now()
     pass.isShareUsedUp = false
     while (pass.phase !== 'done' && !pass.isShareUsedUp && !this.#isLeft(pass.source) && !signal.aborted) {
@@ -281,10 +281,11 @@ async function restoreReturned(
 }
 
 /**
- * After a full pass: marks those rows as deleted that Fillrate knows of a source and its table no longer has, and erases what was
+ * After a full pass: marks the rows as deleted that Fillrate knows and the table no longer has, and erases what was
  * deleted long enough ago. A locked table is left to the next full pass.
- * @param pass.met how many of the known rows were read. If that is all of them, none was deleted, and their keys are not compared
- *   with the table: that takes longer than reading it. A row that became known meanwhile may hide a deleted one until the next pass.
+ * @param pass.met how many of the known rows were read. If all were, none was deleted, and their keys are not
+ *   compared with the table, which takes longer than reading it. A row that became known meanwhile may hide a
+ *   deleted one until the next pass.
  */
 async function reconcileDeleted(
   deps: ReconcileDeps,
@@ -371,7 +372,7 @@ export async function forgetDeleted(
   { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
 ): Promise<ForgetDeletedReport> {
   const known = await countDeletedRows(deps.db, [source.name])
-  const deleted = known.reduce((sum, one) => sum + one.rows, 0)
+  const deleted = known.reduce((sum, { rows }) => sum + rows, 0)
   const erased = dryRun ? null : await eraseAllDeleted(deps, source, true, signal)
   return { dry_run: dryRun, source: source.name, deleted, erased }
 }

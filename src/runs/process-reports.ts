@@ -88,7 +88,7 @@ export async function startProcessReports(
 function withoutSecrets({ services, sources, ...config }: Config): object {
   return {
     ...config,
-    services: services.map((one) => ({ ...one, adapter: one.adapter.name })),
+    services: services.map((service) => ({ ...service, adapter: service.adapter.name })),
     // What the fields of a service look like is no part of the configuration.
     sources: Object.fromEntries(
       Object.entries(sources).map(([name, source]) => {

@@ -65,7 +65,7 @@ export async function createRunReport(db: Database, run: EndedRun): Promise<RunR
   const states = preview?.states ?? sumStates(Object.values(bySource))
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
   const unreadOverBudget = [...new Set(parts.flatMap(({ unread }) => unread))].sort()
-  const amounts = parts.map((one) => sumSpend(spendOf(one, spend, parts), one.price))
+  const amounts = parts.map((part) => sumSpend(spendOf(part, spend, parts), part.price))
   const services = written === null ? [] : await reportServices(db, run, { spend, written })
   return {
     run: run.id,
@@ -117,9 +117,9 @@ async function reportServices(
 ): Promise<ServiceReport[]> {
   const ended = run.preview?.rows ?? (await rows.countRowsByService(db, run.id))
   const reports: ServiceReport[] = []
-  for (const one of run.parts) {
-    const { service, name, status, reason, rate, price } = one
-    const spend = spendOf(one, of.spend, run.parts)
+  for (const part of run.parts) {
+    const { service, name, status, reason, rate, price } = part
+    const spend = spendOf(part, of.spend, run.parts)
     const { written: _, ...cells } = await rows.countCells(db, run.id, service)
     reports.push({
       service: name,
@@ -145,7 +145,7 @@ function mergeAmounts(amounts: readonly SpendAmount[]): SpendAmount {
   const sums = Object.fromEntries(
     Object.keys(counts).map((name) => [
       name,
-      sumOf(amounts.map((one) => one[name as keyof typeof counts] ?? 0)),
+      sumOf(amounts.map((amount) => amount[name as keyof typeof counts] ?? 0)),
     ]),
   ) as typeof counts
   return { ...sums, cost: amounts.length === 1 ? first.cost : sumCosts(amounts.map(({ cost }) => cost)) }
@@ -172,13 +172,13 @@ function toRateReport(
 
 function countRequests(spend: readonly EndpointSpend[]): RunReport['requests'] {
   const callsOf = (endpoint: BilledEndpoint): number =>
-    sumOf(spend.filter((one) => one.endpoint === endpoint).map(({ calls }) => calls))
+    sumOf(spend.filter((spent) => spent.endpoint === endpoint).map(({ calls }) => calls))
   return {
     person: callsOf('person'),
     company: callsOf('company'),
     bulk: callsOf('bulk'),
-    retried: sumOf(spend.map((one) => one.retried)),
-    throttled: sumOf(spend.map((one) => one.throttled)),
+    retried: sumOf(spend.map(({ retried }) => retried)),
+    throttled: sumOf(spend.map(({ throttled }) => throttled)),
   }
 }
 
@@ -194,7 +194,7 @@ export function withoutValues<Report extends object>(report: Report): Report {
 
 const sumStates = (counts: readonly rows.RowStateCounts[]): rows.RowStateCounts =>
   Object.fromEntries(
-    ROW_STATES.map((state) => [state, sumOf(counts.map((one) => one[state] ?? 0))]),
+    ROW_STATES.map((state) => [state, sumOf(counts.map((count) => count[state] ?? 0))]),
   ) as rows.RowStateCounts
 
 /**

@@ -170,7 +170,7 @@ export const partsBefore = <Part extends Pick<ServicePart, 'name' | 'sources'>>(
   parts: readonly Part[],
 ): Part[] => {
   const before = new Set(
-    part.sources.flatMap(({ mapping: { turn } }) => turn.services.slice(0, turn.services.indexOf(part.name))),
+    part.sources.flatMap(({ mapping: { step } }) => step.services.slice(0, step.services.indexOf(part.name))),
   )
   return parts.filter(({ name }) => before.has(name))
 }
@@ -185,10 +185,10 @@ export function isAfterItself<Part extends Pick<ServicePart, 'name' | 'sources'>
 ): boolean {
   const earlier = new Set<Part>()
   for (const queue = [part]; queue.length > 0;)
-    for (const one of partsBefore(queue.pop() ?? part, parts))
-      if (!earlier.has(one)) {
-        earlier.add(one)
-        queue.push(one)
+    for (const before of partsBefore(queue.pop() ?? part, parts))
+      if (!earlier.has(before)) {
+        earlier.add(before)
+        queue.push(before)
       }
   return earlier.has(part)
 }
@@ -263,20 +263,22 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   const isDryRun = options.dryRun != null
   const served: RequestedSources[] = []
   for (const deps of services) {
-    const one = await findServed(deps, options, observations)
-    if (one !== null || services.length === 1) served.push(one ?? { deps, sources: [], leftOut: [] })
+    const found = await findServed(deps, options, observations)
+    if (found !== null || services.length === 1) served.push(found ?? { deps, sources: [], leftOut: [] })
   }
   const [first] = served
   if (first === undefined) throw new Error('no service serves these sources')
   const { db, log, owner } = first.deps
   const token = randomUUID()
-  const turns = served.map(({ deps, sources, leftOut }) => ({
+  const prepared = served.map(({ deps, sources, leftOut }) => ({
     deps,
     name: deps.serviceName ?? '',
     sources,
-    leftOut: new Map(leftOut.map((one) => [one.source, one])),
+    leftOut: new Map(leftOut.map((entry) => [entry.source, entry])),
   }))
-  const gathering = turns.filter((turn) => partsBefore(turn, turns).length > 0 && !isAfterItself(turn, turns))
+  const gathering = prepared.filter(
+    (part) => partsBefore(part, prepared).length > 0 && !isAfterItself(part, prepared),
+  )
   const inserted = {
     trigger,
     sources: [...new Set(served.flatMap(({ sources }) => sources.map((source) => source.name)))],
@@ -288,10 +290,10 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     scopes: scopesOf(served.map(({ deps }) => deps)),
     gathering: gathering.map(({ deps }) => deps.service),
   }
-  const budgeted = turns.map((turn) => ({
-    ...turn,
-    service: turn.deps.service,
-    budget: budgetOf(turn, options),
+  const budgeted = prepared.map((part) => ({
+    ...part,
+    service: part.deps.service,
+    budget: budgetOf(part, options),
   }))
   const id = await retryWhileUnavailable(
     async () => runs.insertRun(db, { ...inserted, bound: toRunBound(budgeted, await readOverruns(db)) }),
@@ -352,7 +354,7 @@ async function findServed(
   for (const name of paused) observations.pausedSources.add(name)
   const sources = named.flatMap((name) => (paused.includes(name) ? [] : (deps.sources.get(name) ?? [])))
   // It may have been mended a moment ago.
-  for (const source of sources.filter((one) => !isFit(one)))
+  for (const source of sources.filter((source) => !isFit(source)))
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
   const leftOut = listLeftOut(deps, served).filter(({ source }) => !paused.includes(source))
   return { deps, sources, leftOut }

@@ -43,9 +43,8 @@ export interface ExecuteRunOptions extends StartRunOptions {
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
- * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
- * or not picked any further. A row goes from one service to the next within the run; a service that fails holds up only the rows that
- * wait for it.
+ * runs may share a database; each finishes what it picked, and takes over from dead ones. A service that fails
+ * holds up only the rows that wait for it.
  * @param services in their order, one at least
  * @throws the error that ended the run, after it was stored as failed
  */
@@ -126,7 +125,7 @@ class RunExecution {
 
   async execute(): Promise<RunReport> {
     const { id, token, parts } = this.#run
-    const detach = this.#parts.map((one) => this.#attach(one))
+    const detach = this.#parts.map((part) => this.#attach(part))
     this.#options.onStarted?.(id)
     // Ends after the other steps: keys may be compared for longer than the lease lasts.
     const idle = new AbortController()
@@ -183,7 +182,7 @@ class RunExecution {
     this.#parts.find(({ part }) => part.service === service)?.workers.rate() ?? null
 
   readonly #onPartFailure = (part: ServicePart, error: unknown): void => {
-    const running = this.#parts.find((one) => one.part === part)
+    const running = this.#parts.find((running) => running.part === part)
     if (running !== undefined) this.#failPart(running, error)
   }
 
@@ -236,7 +235,7 @@ class RunExecution {
 
   async #pick(): Promise<void> {
     const picked = new AbortController()
-    const handingOn = this.#pickHandedOn(picked.signal).catch(this.#onFailure)
+    const laterSteps = this.#pickLaterSteps(picked.signal).catch(this.#onFailure)
     await Promise.all(
       this.#parts.map((running) =>
         this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
@@ -244,7 +243,7 @@ class RunExecution {
     )
     this.#firstPage.resolve()
     picked.abort()
-    await handingOn
+    await laterSteps
     if (this.#stopping.aborted) return
     await this.#markPicked(this.#finished.signal)
     this.#isPicking = false
@@ -261,7 +260,7 @@ class RunExecution {
       options: {
         ...this.#options,
         sample: this.#dry?.picks(part),
-        sources: part.sources.filter(({ mapping }) => mapping.turn.isFirst),
+        sources: part.sources.filter(({ mapping }) => mapping.step.isFirst),
         interrupted: this.#interrupted,
         onAtBudget: async () => {
           await this.#markPicked(stopping)
@@ -284,7 +283,7 @@ class RunExecution {
   }
 
   /** While sources are read, which may take hours, rows go on to the next service. After that the monitor picks them. */
-  async #pickHandedOn(picked: AbortSignal): Promise<void> {
+  async #pickLaterSteps(picked: AbortSignal): Promise<void> {
     if (this.#parts.length === 1) return
     const ended = AbortSignal.any([this.#stopping, picked])
     const signal = this.#stopping
@@ -294,7 +293,7 @@ class RunExecution {
       if (isUnpaidTried) unpaidAt = performance.now() + UNPAID_POLL_MS
       const options = { signal, isUnpaidTried, unstored: this.#dry, onFailure: this.#onPartFailure }
       if (await retryWhileUnavailable(() => pickRequeued(this.#run, options), { signal })) this.#wakeAll()
-      else await sleep(HANDED_ON_POLL_MS, undefined, { signal: ended }).catch(() => {})
+      else await sleep(LATER_STEPS_POLL_MS, undefined, { signal: ended }).catch(() => {})
     }
   }
 
@@ -309,7 +308,7 @@ class RunExecution {
     // Counting reads the whole table, which a run of a few rows must not.
     const most = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
     const sources = this.#run.parts
-      .flatMap((part) => part.sources.filter(({ mapping }) => mapping.turn.isFirst))
+      .flatMap((part) => part.sources.filter(({ mapping }) => mapping.step.isFirst))
       .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
     return countSources(this.#deps, sources, { ...most, run: this.#run.id })
   }
@@ -355,7 +354,7 @@ class RunExecution {
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
-const HANDED_ON_POLL_MS = 200
+const LATER_STEPS_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
 /** Rows of the largest table that a run with a limit counts. */
 const LIMITED_COUNT_ROWS = 100_000
@@ -374,7 +373,7 @@ const DAY_MS = 24 * 3_600_000
 const WRITE_MS = 5_000
 
 /** How full a source is. */
-type SourceCount = Omit<store.FillRate, 'at'>
+type SourceCount = Omit<store.SourceFillRate, 'at'>
 
 interface CountOptions {
   readonly run: number
@@ -439,8 +438,8 @@ async function countSources(
 ): Promise<SourceCount[]> {
   const counted: SourceCount[] = []
   for (const source of sources) {
-    const one = await countSource(deps, source, options)
-    if (one !== null) counted.push(one)
+    const count = await countSource(deps, source, options)
+    if (count !== null) counted.push(count)
   }
   return counted
 }

@@ -92,7 +92,7 @@ export async function explainBreakage<Result>(
   } catch (error) {
     if (!SOURCE_STATES.test(sqlStateOf(error))) throw error
     const found = await Promise.all(mappings.map((mapping) => resolveSteps(db, mapping)))
-    const problems = found.flatMap((one) => one.problems)
+    const problems = found.flatMap(({ problems }) => problems)
     throw problems.length > 0 ? new SourceProblems(problems, { cause: error }) : error
   }
 }
@@ -188,7 +188,7 @@ export class SourceWatch {
 
   #isKnown(name: string): boolean {
     return [...this.#unopened.map(({ mapping }) => mapping), ...this.#sources].some(
-      (one) => one.name === name,
+      (source) => source.name === name,
     )
   }
 }
@@ -215,9 +215,9 @@ export function logEnd(log: Log, condition: Condition, ms: number): void {
 
 /** Logs conditions that have begun or ended. */
 export function logChanges(log: Log, changed: readonly StoredCondition[]): void {
-  for (const one of changed)
-    if (one.endedAt === null) logBegin(log, one)
-    else logEnd(log, one, Math.max(0, one.endedAt.getTime() - one.since.getTime()))
+  for (const condition of changed)
+    if (condition.endedAt === null) logBegin(log, condition)
+    else logEnd(log, condition, Math.max(0, condition.endedAt.getTime() - condition.since.getTime()))
 }
 
 /**

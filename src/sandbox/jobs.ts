@@ -2,7 +2,7 @@ import { randomUUID, createHmac } from 'node:crypto'
 import type { Opportunity, SandboxOptions } from './options.ts'
 import { abortableDelay, createRng, seededIdentifier } from './rng.ts'
 import { type StatsRecorder, increment } from './stats.ts'
-import { type CompanyLookup, findCompany, type PersonLookup, findPerson, personRecord } from './people.ts'
+import { type CompanyLookup, findCompany, type PersonLookup, findPerson, toPersonRecord } from './people.ts'
 import { canonicalEmail } from './requests.ts'
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http'
 
@@ -172,7 +172,7 @@ function strangerResult(job: SandboxJob, options: SandboxOptions): DeliveryResul
   const email = `stranger.${seededIdentifier(at, job.opportunity.key)}@elsewhere.example`
   return {
     request_id: options.requestIds === 'email' ? email : makeRequestId(job, at, options),
-    data: personRecord({ kind: 'email', key: email }, options),
+    data: toPersonRecord({ kind: 'email', key: email }, options),
   }
 }
 
@@ -208,7 +208,7 @@ function createResults(
   if (!opportunity.injects('shuffle')) return results
   const draw = opportunity.draw('shuffle')
   const places = new Map(results.map((result) => [result, draw.next()]))
-  return results.toSorted((one, other) => (places.get(one) ?? 0) - (places.get(other) ?? 0))
+  return results.toSorted((a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0))
 }
 
 /** The outcome of one post: the receiver's status, or why there was none. */

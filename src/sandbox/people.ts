@@ -70,10 +70,10 @@ const asciiWord = (text: string) =>
     .toLowerCase()
 
 /** A record of the built-in service, with its fields in the service's order. */
-export type PersonRecord = ReturnType<typeof personRecord>
+export type PersonRecord = ReturnType<typeof toPersonRecord>
 
 /** The person's record, whether or not a lookup finds it. Any field may be missing but id, confidence and date. */
-export function personRecord(lookup: PersonLookup, { seed, missingShare }: RecordOptions) {
+export function toPersonRecord(lookup: PersonLookup, { seed, missingShare }: RecordOptions) {
   const draw = createRng(seed, `person ${lookup.key}`)
   const orMissing = <T>(value: T): T | undefined => (draw.below(missingShare) ? undefined : value)
   const [first, last] = parseName(namePart(lookup)) ?? [draw.pick(firstNames), draw.pick(lastNames)]
@@ -114,7 +114,7 @@ export function findPerson(
   options: RecordOptions & Pick<SandboxOptions, 'notFoundShare'>,
 ): PersonRecord | undefined {
   if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
-  return personRecord(lookup, options)
+  return toPersonRecord(lookup, options)
 }
 
 export interface CompanyLookup {

@@ -93,7 +93,7 @@ export class StatsRecorder {
 function summarizeInputs(counts: readonly InputCounts[]) {
   const requested = counts.map(({ single, bulk }) => single + bulk)
   const paid = counts.map(({ single, bulk, unanswered }) => single + bulk + unanswered)
-  const sum = (work: CountedWork): number => counts.reduce((total, one) => total + one[work], 0)
+  const sum = (work: CountedWork): number => counts.reduce((total, count) => total + count[work], 0)
   const greatest = (numbers: readonly number[]): number => numbers.reduce((a, b) => Math.max(a, b), 0)
   return {
     distinct: counts.length,

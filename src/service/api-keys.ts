@@ -9,7 +9,7 @@ export const toKeyId = (key: string): string => createHash('sha256').update(key)
  * @param account its name in the configuration; null: none is named
  */
 export const toScopes = (address: string, account: string | null, keys: readonly string[]): string[] =>
-  (account === null ? keys.map(toKeyId) : [account]).map((one) => `${address} ${one}`)
+  (account === null ? keys.map(toKeyId) : [account]).map((id) => `${address} ${id}`)
 
 export type ApiKey = { readonly id: string; readonly secret: string }
 

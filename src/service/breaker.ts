@@ -65,12 +65,12 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
  *       │                                   └───────── fault or abort: longer ─────┤
  *       └─────────────────────────────────────────────── any response ─────────────┘
  *
- * Only faults of the service count (5xx, 408, 423, timeouts, lost connections, malformed responses); most 4xx show that
- * it works. An aborted call is no evidence, nor is an input that fails while others succeed. That the account has no credits
- * left opens it at once, and only an answer closes it then.
+ * Only faults of the service count (5xx, 408, 423, timeouts, lost connections, malformed responses): most 4xx show
+ * that it works, and an aborted call, or an input that fails while others succeed, shows nothing. An account
+ * without credits opens it at once, and only an answer closes it then.
  *
- * Built on cockatiel, with three workarounds: its clock is always `Date.now`; a call during a probe would wait for the
- * probe while holding a permit; an unhandled error, such as an abort, would close the circuit from half open.
+ * Three workarounds for cockatiel: its clock is `Date.now`; a call during a probe would wait while holding a
+ * permit; an unhandled error, such as an abort, would close the circuit from half open.
  */
 export class Breaker {
   readonly #options: BreakerOptions

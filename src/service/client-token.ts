@@ -20,9 +20,9 @@ interface ClientTokenOptions {
 const MAX_TOKEN_TIMEOUT_MS = 30_000
 
 /**
- * The access token of a service, in the memory of the process that calls. Requests for it take no permit of the rate limit,
- * also at the service's own host: there is one in a token's life, a permit would have to be had before the call that waits
- * for it, and where the service counts it, the headers of the next answer say so.
+ * The access token of a service, in the memory of the process that calls. Its request, one in a token's life, takes no
+ * permit of the rate limit, also at the service's own host: the call that waits for the token would have to have one
+ * first, and where the service counts the request, the headers of the next answer say so.
  */
 export class ClientToken {
   readonly #dispatcher: Dispatcher

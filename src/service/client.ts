@@ -8,7 +8,7 @@ import {
   asyncJobId,
   failureError,
   holdsNoResults,
-  malformedResponseError,
+  toMalformedResponse,
   type OwnReading,
   parseSuccessBody,
   readAnsweredResults,
@@ -18,7 +18,7 @@ import {
   unlessRefused,
   withMeaning,
 } from './read-response.ts'
-import { errorDetails, isMissingRoute, parseResponseBody } from './response-errors.ts'
+import { toErrorDetails, isMissingRoute, parseResponseBody } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
@@ -98,10 +98,10 @@ export class EnrichmentClient {
   }
 
   /**
-   * Submits a job: 1 to 100 emails, or other inputs, or as many as the service takes. The results are delivered to `webhookUrl`,
-   * are the answer, or are fetched. Companies go to an endpoint of their own. Once the head of a 202 has
-   * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
-   * would be submitted, and billed, again.
+   * Submits a job: 1 to 100 inputs, or the number that the service takes. The results are delivered to
+   * `webhookUrl`, are the answer, or are fetched. The job exists once the head of a 202 has arrived, so this
+   * resolves even if the body is lost or unreadable, with `jobId` null: after an error it would be submitted, and
+   * billed, again.
    */
   async submitBulk(
     request: GivenInputs & { readonly webhookUrl: string | null },
@@ -135,12 +135,12 @@ export class EnrichmentClient {
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
         `the answer to ${job.inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
-        { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
+        { ...toErrorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)
     if (results === 'answer') {
       // Whether it is billed is not known: the job is in doubt, and not counted as paid.
-      if (holdsNoResults(value)) throw malformedResponseError('no results', response)
+      if (holdsNoResults(value)) throw toMalformedResponse('no results', response)
       return {
         jobId: null,
         requestIds: null,
@@ -154,7 +154,7 @@ export class EnrichmentClient {
   /** Without a 202, only an identifier proves that a job was accepted. */
   #toAcceptance(acceptance: BulkAcceptance, raw: unknown, response: RawResponse): BulkResponse {
     if (acceptance.jobId === null && response.exchange.head.status !== 202)
-      throw malformedResponseError('no job identifier', response)
+      throw toMalformedResponse('no job identifier', response)
     return { ...acceptance, raw }
   }
 
@@ -282,6 +282,6 @@ export class EnrichmentClient {
     if (reading.outcome !== 'unreadable') return reading
     const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
-    throw malformedResponseError(reading.reason, response)
+    throw toMalformedResponse(reading.reason, response)
   }
 }

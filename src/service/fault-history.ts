@@ -43,7 +43,7 @@ export class FaultHistory {
   /** Calls that the service has responded to. */
   #responses = 0
   #unattributed = new Map<CallSubject['id'], UnattributedFaults>()
-  /** Calls that got an answer, and those that the limit refused. */
+  /** Calls that got an answer, and calls that the limit refused. */
   #answers = 0
   #refusals = 0
   /** Of each subject that the limit has refused, how many there were of both at that time. */
@@ -74,9 +74,9 @@ export class FaultHistory {
   }
 
   /**
-   * The limit has refused a call. It is the input's fault if it was refused before and more others were answered since than refused:
-   * otherwise one that is always refused would be called for ever. Once it was the input's fault, it is until more others are refused
-   * than were answered: it may be the last that is left, beside which nothing is answered any more.
+   * The limit has refused a call. It is the input's fault if it was refused before and more other calls were
+   * answered since than refused: otherwise an input that is always refused would be called for ever. It stays the
+   * input's fault until more others are refused than answered, because the last input has no other beside it.
    */
   judgeRefusal({ id }: CallSubject): 'limit' | 'again' | 'input' {
     const before = this.#refused.get(id)

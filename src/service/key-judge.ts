@@ -9,7 +9,7 @@ import {
 } from './errors.ts'
 import type { HttpExchange } from './exchange.ts'
 import { InputsInARow } from './inputs-in-a-row.ts'
-import { type ErrorContext, errorDetails, isHtml } from './response-errors.ts'
+import { type ErrorContext, toErrorDetails, isHtml } from './response-errors.ts'
 
 /** The service, or with status null its token endpoint, rejected a key; `usableKeys` are left. */
 export type KeyRejection = {
@@ -68,7 +68,7 @@ export class KeyJudge {
     const { head, body } = completed
     const response = { startMark, isHtml: isHtml(head?.headers ?? {}, body), now: performance.now() }
     const meaning = this.#forbidden.classify(input, response)
-    const details = errorDetails(completed, context)
+    const details = toErrorDetails(completed, context)
     if (meaning === 'ban')
       return new RateLimitedError(
         'the service has temporarily banned the key for exceeding the rate limit (403 after 429)',

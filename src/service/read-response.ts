@@ -19,7 +19,7 @@ import { cleanText } from '../domain/text.ts'
 import type { HttpExchange } from './exchange.ts'
 import { parseBulkResponse } from './bulk-response.ts'
 import { MalformedResponseError, UnavailableError, UnprocessableError, type ServiceError } from './errors.ts'
-import { errorDetails, parseResponseBody, statusError, transportError } from './response-errors.ts'
+import { toErrorDetails, parseResponseBody, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
 
 /** What the service's own reader makes of a response. */
@@ -79,11 +79,11 @@ export const withMeaning = (head: HttpExchange['head'], reading: OwnReading | nu
 
 /** The error for what a body says in place of an answer. The status of the head says it, too, by now. */
 export function failureError(reading: ServiceFailure, response: RawResponse): ServiceError {
-  const details = errorDetails(response.exchange, response.context)
+  const details = toErrorDetails(response.exchange, response.context)
   switch (reading.outcome) {
     case 'unreadable':
       // Whole: once the description is mended, it shows what was paid for.
-      return malformedResponseError(reading.reason, response, true)
+      return toMalformedResponse(reading.reason, response, true)
     case 'rejected':
       return new UnprocessableError(reading.reason ?? 'the service does not accept this input', {
         ...details,
@@ -120,7 +120,7 @@ export function readJob(
         }
   } catch {
     // A mistake in the description. The job can be fetched again.
-    throw malformedResponseError("what the service's reader of deliveries fails on", response)
+    throw toMalformedResponse("what the service's reader of deliveries fails on", response)
   }
   const jobStatus = typeof delivery.status === 'string' ? delivery.status.trim().toLowerCase() : null
   return isTerminalStatus(jobStatus) ? { outcome: 'results', delivery } : { outcome: 'pending' }
@@ -148,7 +148,7 @@ export function parseSuccessBody(response: RawResponse): unknown {
   const parsed = parseResponseBody(body)
   if (parsed.ok) return parsed.value
   const encoding = head.headers['content-encoding']
-  throw malformedResponseError(
+  throw toMalformedResponse(
     encoding === undefined ? parsed.reason : 'a content encoding that was not requested',
     response,
   )
@@ -160,13 +160,13 @@ export function asyncJobId(value: unknown): string | null {
   return parseBulkResponse({ job_id: firstPresent(value, ['job_id', 'jobId']) }).jobId
 }
 
-export const malformedResponseError = (
+export const toMalformedResponse = (
   reason: string,
   { exchange, context }: RawResponse,
   isKept = false,
 ): ServiceError =>
   new MalformedResponseError(`the service answered ${exchange.head.status} with ${reason}`, {
-    ...errorDetails(exchange, context),
+    ...toErrorDetails(exchange, context),
     body: context.mask(exchange.body),
     isKept,
   })

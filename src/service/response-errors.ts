@@ -30,7 +30,7 @@ export type ErrorContext = {
 }
 
 /** Facts about a response for the error that reports it. */
-export function errorDetails(
+export function toErrorDetails(
   { head, body }: HttpExchange,
   context: ErrorContext,
 ): ErrorDetails & { status: number } {
@@ -91,7 +91,7 @@ export function transportError(
  * keys and the endpoint.
  */
 export function statusError(completed: HttpExchange, context: ErrorContext): ServiceError {
-  const details = errorDetails(completed, context)
+  const details = toErrorDetails(completed, context)
   const { status } = details
   if (completed.head?.isOutOfCredits === true) return new OutOfCreditsError(OUT_OF_CREDITS, details)
   const unexpected = (action: UnexpectedStatusError['action'], what = 'unexpected status'): ServiceError =>

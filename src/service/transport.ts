@@ -12,7 +12,7 @@ import {
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
 import { KeyJudge, type KeyRejection } from './key-judge.ts'
 import { TokenFailure } from './token-endpoint.ts'
-import { type ErrorContext, errorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
+import { type ErrorContext, toErrorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
 import { type AuthStyle, isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { AnswerHead } from '../domain/service/head.ts'
@@ -196,7 +196,7 @@ export class Transport {
     const isLimited = head.status === 429 || (head.status === 403 && isForRate(completed, options.observer))
     if (isLimited) this.#judge.recordRateLimited()
     else if (head.status === 401) {
-      const details = errorDetails(completed, context)
+      const details = toErrorDetails(completed, context)
       if (token !== null && this.#token?.refuse(token) === true)
         throw new TokenEndedError('the access token has ended (401); the next call has a new one', details)
       throw this.#judge.reject(key, details)

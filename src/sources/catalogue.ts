@@ -177,7 +177,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
   return found
 }
 
-/** Several tables as they are now, in no order, without those that are gone. The names are those of a `regclass`. */
+/** Several tables as they are now, in no order, without dropped ones. The names are those of a `regclass`. */
 export const readTables = (db: Db, names: readonly string[]): Promise<readonly Table[]> =>
   readWhere(db, 'c.oid in (select to_regclass(name) from unnest($1::text[]) as name)', [names])
 

@@ -80,12 +80,12 @@ const toRecord = (value: (name: InputName) => string): Readonly<Record<InputName
   Object.fromEntries(MAPPING_INPUTS.map((name) => [name, value(name)])) as Record<InputName, string>
 
 /**
- * SQL for 64 bits of each input that is not NULL, combined. Each input has a seed of its own, so that a value that moves to
- * another input counts as a change.
+ * SQL for 64 bits of each input that is not NULL, combined. Each input has its own seed, so that a value that moves
+ * to another input counts as a change.
  *
- * By bytes (`C`): a nondeterministic collation gives the same hash to texts that differ. Postgres keeps these functions stable
- * over its versions, because hash partitions depend on them, but not over byte orders and encodings. After a move by dump and
- * restore to another of these, every row looks changed: the next run picks them all, and writes them from the stored records.
+ * By bytes (`C`), because a nondeterministic collation gives the same hash to texts that differ. Postgres keeps
+ * these functions over its versions, for hash partitions, but not over byte orders and encodings: after a dump and
+ * restore to another one every row looks changed, and the next run writes all from the stored records.
  */
 const hashSql = ({ mapping }: Pick<Source, 'mapping'>, values: RowInputsSql['values']): string => {
   const hashes = MAPPING_INPUTS.flatMap((name, n) =>

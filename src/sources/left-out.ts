@@ -104,7 +104,7 @@ export function describeUncounted(error: unknown): string {
   throw error
 }
 
-/** Counts the rows of a source, and per column those that are not blank. Reads the table once. */
+/** Counts the rows of a source, and per column the rows with a value. Reads the table once. */
 export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   const { allOutputs: outputs = source.outputs } = source
   const counts = outputs.map(

@@ -59,9 +59,9 @@ export async function resolveSteps(
   // A list of their own: what was opened together is known by it (`runs/source-health.ts`).
   const own = [...steps]
   for (const step of own) {
-    const one = await resolveSource(db, { ...mapping, ...step, steps: own })
-    if (one.source !== null) resolved.push(one.source)
-    for (const problem of one.problems) problems.set(`${problem.place} ${problem.found}`, problem)
+    const opened = await resolveSource(db, { ...mapping, ...step, steps: own })
+    if (opened.source !== null) resolved.push(opened.source)
+    for (const problem of opened.problems) problems.set(`${problem.place} ${problem.found}`, problem)
   }
   return { steps: resolved, problems: [...problems.values()] }
 }
@@ -82,7 +82,7 @@ function toWhole(steps: readonly Source[]): Source {
   return { ...first, mapping, outputs }
 }
 
-/** The steps of a source, each with what it has to know of those before and after it. */
+/** The steps of a source, each with what it has to know of its neighbours. */
 function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly Source[]): Source[] {
   const filledBefore = new Set<string>()
   const linked = steps.map((step): Source => {
@@ -91,7 +91,7 @@ function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly So
     const all = { ...own, ...(outputs.length > own.outputs.length && { allOutputs: outputs }) }
     const blanks = step.outputs.map((output) => toBlankOnly(output, filledBefore))
     for (const { column } of step.outputs) filledBefore.add(column)
-    return step.mapping.turn.isFirst ? all : { ...all, afterFound: { ...all, outputs: blanks } }
+    return step.mapping.step.isFirst ? all : { ...all, afterFound: { ...all, outputs: blanks } }
   })
   return linked.map(({ afterFound, ...step }, n) => {
     const laterOutputs = listLater(step, linked.slice(n + 1))
@@ -110,10 +110,10 @@ function toBlankOnly(output: MappedOutput, filledBefore: ReadonlySet<string>): M
 
 /** What later steps fill of a row that goes on to them for its blank cells. */
 function listLater(
-  { outputs, mapping: { turn } }: Source,
+  { outputs, mapping: { step } }: Source,
   [next, ...others]: readonly Source[],
 ): MappedOutput[] {
-  if (next === undefined || turn.next?.when !== 'blank') return []
+  if (next === undefined || step.next?.when !== 'blank') return []
   return notAmong([...(next.afterFound ?? next).outputs, ...listLater(next, others)], outputs)
 }
 
@@ -123,9 +123,9 @@ const notAmong = (outputs: readonly MappedOutput[], known: readonly MappedOutput
 /** The sources that a service fills, each at its step there. @param service null: the configuration has one */
 export function toSteps({ sources, brokenSources }: OpenedSources, service: string | null): OpenedSteps {
   const isServed = ({ mapping }: BrokenSource): boolean =>
-    mapping.steps.some(({ turn }) => turn.service === service)
+    mapping.steps.some(({ step }) => step.service === service)
   const steps = [...sources.values()].flatMap((source) =>
-    source.steps.filter(({ mapping }) => mapping.turn.service === service),
+    source.steps.filter(({ mapping }) => mapping.step.service === service),
   )
   return {
     sources: new Map(steps.map((step) => [step.name, step])),
@@ -146,7 +146,7 @@ export async function reopenSources(db: Db, mappings: Mappings, all: OpenedSourc
     all.sources.clear()
     all.brokenSources.clear()
     for (const [name, source] of sources) all.sources.set(name, source)
-    for (const [name, one] of brokenSources) all.brokenSources.set(name, one)
+    for (const [name, broken] of brokenSources) all.brokenSources.set(name, broken)
   } catch (error) {
     if (!(error instanceof SourceProblems)) throw error
   }
@@ -160,8 +160,8 @@ export async function reopenSources(db: Db, mappings: Mappings, all: OpenedSourc
 async function linkSources(db: Db, sources: readonly Source[]): Promise<Source[]> {
   const tables = listTables(sources)
   const linked: Source[] = []
-  for (const one of sources) {
-    const source = withSharedStamp(one, sources)
+  for (const opened of sources) {
+    const source = withSharedStamp(opened, sources)
     const whole = linkSource(source, tables)
     const error = whole.ownWrites === undefined ? null : await tryQuery(db, inputsProbeSql(whole))
     if (error !== null && !isStatementError(error)) throw error
@@ -177,9 +177,9 @@ const isStatementError = (error: unknown): boolean =>
 /** Sources with the same keys: a stamp that one of them has set does not mean that another program has enriched the row. */
 function withSharedStamp(source: Source, sources: readonly Source[]): Source {
   const { freshness } = source
-  const nameOf = (one: Source): string =>
-    JSON.stringify([one.table.sql, one.freshness?.cell?.column, one.keyColumns.map(({ name }) => name)])
-  const sharing = sources.filter((one) => one.name !== source.name && nameOf(one) === nameOf(source))
+  const nameOf = (other: Source): string =>
+    JSON.stringify([other.table.sql, other.freshness?.cell?.column, other.keyColumns.map(({ name }) => name)])
+  const sharing = sources.filter((other) => other.name !== source.name && nameOf(other) === nameOf(source))
   if (freshness === null || sharing.length === 0) return source
   return { ...source, freshness: { ...freshness, sharedWith: sharing.map(({ name }) => name) } }
 }
@@ -192,8 +192,8 @@ interface WrittenTable {
 
 const isTableOf =
   ({ table }: Source) =>
-  (one: WrittenTable): boolean =>
-    one.table.sql === table.sql
+  (other: WrittenTable): boolean =>
+    other.table.sql === table.sql
 
 function listTables(sources: readonly Source[]): WrittenTable[] {
   const tables = new Map(sources.map(({ table }) => [table.sql, table]))
@@ -331,7 +331,7 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
     ...writer,
     cells: writer.cells.filter(isNamedIn(listOwnColumns(source))),
   }))
-  const others = elsewhere ? tables.filter((one) => one.writers.length > 0) : []
+  const others = elsewhere ? tables.filter(({ writers }) => writers.length > 0) : []
   const replaced = (text: string, options?: { isJoins: boolean }): string =>
     others.reduce(
       (now, { table, writers: by }) =>

@@ -12,14 +12,13 @@ import { quoteList, quoteLiteral, quoteName } from './db.ts'
 import type { Source, Writer, WrittenCell } from './source-model.ts'
 
 /*
- * What Fillrate wrote is no input. Where an input reads a column that a source of Fillrate writes, it is evaluated on the
- * row as the user gave it: a cell that still holds what Fillrate left there counts as what it held before. So the hash of
- * the inputs is the same before a write, after it and after its undo, whatever process looks; a value that a person typed
- * since differs from what Fillrate left, and counts.
+ * What Fillrate wrote is no input: where an input reads a column that a source writes, a cell that still holds what
+ * Fillrate left there counts as what it held before. So the hash of the inputs is the same before a write, after it
+ * and after its undo, and a value that a person typed since counts.
  *
- * `fillrate.rows.own_writes` has, for each such cell, a pair: what the write left in it (after the user's triggers), and
- * what the user had given. An output without an entry (the mapping got the input later) is known by `last_written`.
- * Names begin with a tilde, as in `writeStatement`.
+ * `fillrate.rows.own_writes` has a pair for each such cell: what the write left in it, after the user's triggers,
+ * and what the user had given. An output without an entry (the mapping got the input later) is known by
+ * `last_written`. Names begin with a tilde, as in `writeStatement`.
  */
 
 /** Set while a source writes, to its name, until the transaction ends: its own triggers need not record the write. */
@@ -74,17 +73,17 @@ function givenColumnSql(cells: readonly OwnCell[], alias: string): string {
   const whole = cells.filter(({ cell }) => cell.path.length === 0)
   const [first] = whole
   if (first !== undefined) {
-    const when = whole.map((one) => `when ${isOwnSql(one, alias)} then ${givenValueSql(one)}`)
+    const when = whole.map((written) => `when ${isOwnSql(written, alias)} then ${givenValueSql(written)}`)
     return `case ${when.join(' ')} else ${alias}.${quoteName(first.cell.attribute)} end`
   }
   // One pass over the value however many keys are written in it: a CASE a key would double with each. With an empty path,
   // both functions change nothing, but they fail on a scalar, and on a key of an array.
   const column = `${alias}.${quoteName(cells[0]?.cell.attribute ?? '')}`
-  const given = cells.reduce((value, one) => {
-    const given = `nullif(${givenSql(one)}, 'null')`
-    const isReachable = isReachableSql(one.cell, alias)
+  const given = cells.reduce((value, written) => {
+    const given = `nullif(${givenSql(written)}, 'null')`
+    const isReachable = isReachableSql(written.cell, alias)
     const path = (when: string): string =>
-      `case when ${when} and ${isOwnSql(one, alias)} and ${isReachable} then ${quoteList(one.cell.path)} else '{}' end`
+      `case when ${when} and ${isOwnSql(written, alias)} and ${isReachable} then ${quoteList(written.cell.path)} else '{}' end`
     return `(jsonb_set(${value}, ${path(`${given} is not null`)}, coalesce(${given}, 'null')) #- ${path(`${given} is null`)})`
   }, column)
   return `case when jsonb_typeof(${column}) = 'object' then ${given} else ${column} end`
@@ -110,12 +109,12 @@ function isOwnSql({ cell, own }: OwnCell, alias: string): string {
   return `(${isKnown} and (${[...isErased, ...holds].join(' or ')}))`
 }
 
-function givenValueSql(one: OwnCell): string {
-  const { kind } = one.cell.type.fit
+function givenValueSql(written: OwnCell): string {
+  const { kind } = written.cell.type.fit
   // An empty text stays one only in a column of text: in a column whose type has changed since, it is no value.
   const nothing = kind === 'text' || kind === 'other' ? ['null'] : ['null', '""']
-  const given = nothing.reduce((value, none) => `nullif(${value}, '${none}')`, givenSql(one))
-  return restoredValueSql(one.cell, given, 'false')
+  const given = nothing.reduce((value, none) => `nullif(${value}, '${none}')`, givenSql(written))
+  return restoredValueSql(written.cell, given, 'false')
 }
 
 /** SQL: what Fillrate wrote for whatever inputs: otherwise a change of one input would make inputs of what it wrote before. */

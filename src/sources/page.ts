@@ -81,9 +81,9 @@ export const pageColumnsSql = (source: Source): RawBuilder<unknown> =>
   )
 
 /**
- * One page of a source in key order, as a relation for a CTE, with the columns of `pageOrderSql` too. Walks the key's index from `after`, so that each page costs
- * the same on a table of any size. If the joins give more than one row for a key, it fails with `invalid input syntax`
- * and a text that names the key: see `parseDuplicateKey`.
+ * One page of a source in key order, as a relation for a CTE, with the columns of `pageOrderSql` too. Walks the
+ * key's index from `after`, so that a page costs the same on a table of any size. Joins that give two rows for a
+ * key fail with `invalid input syntax` and a text that names the key: see `parseDuplicateKey`.
  * @throws SourceProblems if `where` is not an expression
  */
 export function pageQuery(source: Source, options: SourcePageOptions): PageRelation {
@@ -128,10 +128,10 @@ export function pageConditions(
 }
 
 /**
- * A time as a lower bound for `changedAt`. A time without a zone may be local time or UTC, which only its writers know;
- * west of Greenwich it is up to 12 hours behind UTC, so the bound is moved by that much. Compared in the session's time
- * zone, every row would be lost in a database that stores UTC and is set to Europe. Finished rows are excluded in SQL
- * anyway, and an index on the column works.
+ * A time as a lower bound for `changedAt`. A time without a zone may be local time or UTC, which only its writers
+ * know, so the bound is moved by the 12 hours that the west of Greenwich may be behind: in the session's time zone,
+ * every row would be lost in a database that stores UTC and is set to Europe. An index on the column works, and
+ * finished rows are excluded in SQL anyway.
  */
 function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
   const anyZone = sql`(${since}::timestamptz at time zone 'UTC' - interval '12 hours')`
@@ -294,13 +294,13 @@ export async function findDeletedKeys(tx: Db, source: Source, keys: readonly str
 const tryEachSql = (parts: string): string => `
 do $fillrate$
 declare
-  one text;
+  tried text;
   fine text[] := '{}';
 begin
-  for one in select jsonb_array_elements_text(current_setting('fillrate.keys')::jsonb) loop
+  for tried in select jsonb_array_elements_text(current_setting('fillrate.keys')::jsonb) loop
     begin
-      perform count(p) from (select one as key offset 0) as k cross join lateral ${parts} as p;
-      fine := fine || one;
+      perform count(p) from (select tried as key offset 0) as k cross join lateral ${parts} as p;
+      fine := fine || tried;
     exception when others then
       if sqlstate ~ '${NON_ROW_STATES}' then raise; end if;
     end;

@@ -136,8 +136,8 @@ export function describeLack(lacking: Grant | MissingPolicy): string {
 
 /** The statements for all that a role lacks: one for each object, those on schemas first, then the policies. Pure. */
 export function grantStatements(lacking: readonly (Grant | MissingPolicy)[]): string[] {
-  const policies = lacking.filter((one) => 'policy' in one)
-  const grants = lacking.filter((one) => 'privilege' in one)
+  const policies = lacking.filter((lack) => 'policy' in lack)
+  const grants = lacking.filter((lack) => 'privilege' in lack)
   return [
     ...privilegeStatements(grants),
     ...new Set(

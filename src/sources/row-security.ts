@@ -64,7 +64,9 @@ export async function rejectProtectedRows<Result extends RowResult>(
   const found = locked.length === 0 ? null : await findProtectedRows(tx, source, locked)
   if (found === null) return [...results]
   const reason = `row-level security: its policies let the role ${found.role} read the row, and not update it`
-  return results.map((one) => (found.keys.has(one.key) ? { ...one, outcome: 'rejected', reason } : one))
+  return results.map((result) =>
+    found.keys.has(result.key) ? { ...result, outcome: 'rejected', reason } : result,
+  )
 }
 
 /**

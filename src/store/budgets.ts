@@ -50,11 +50,13 @@ const JOB_CLASS = sql`case when j.is_company then 'company' else 'person' end`
  * SQL: the CTEs of a run's budget:
  *
  * - `budget (id, bound, spenders)`. `spenders`: the runs that share it.
- * - `cost (service_id, kind, credits, units)`: what a lookup may cost at most. An answer that states more counts from then on.
+ * - `cost (service_id, kind, credits, units)`: the most that a lookup may cost, as described, or as an answer
+ *   stated if that is more.
  * - `used (service_id, source, units)`: what is billed, in doubt and under way.
  *
- * All is found by indexes of the run: its rows of `spend`, its leases, and its jobs that are being submitted. One that is accepted is in
- * `spend`. A statement that decides by it runs under `lockBudget`, because of a lease that was committed after its snapshot.
+ * All is found by indexes of the run: its rows of `spend` (accepted jobs included), its leases, and the jobs that
+ * it submits. A statement that decides by it runs under `lockBudget`, because of a lease that was committed after
+ * its snapshot.
  * @param run a condition on the run `r`
  */
 export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`

@@ -99,7 +99,7 @@ export async function keepSkippedKeys(
 /** Removes changes from the queue. A change made since they were read is a row of its own, and stays. */
 export async function removeChanges(db: Connection, changes: readonly ChangedRows[]): Promise<void> {
   if (changes.length === 0) return
-  const read = sql`unnest(${changes.map((one) => one.at)}::timestamptz[], ${changes.map((one) => one.id)}::uuid[])
+  const read = sql`unnest(${changes.map(({ at }) => at)}::timestamptz[], ${changes.map(({ id }) => id)}::uuid[])
                    as read (changed_at, id)`
   for (const list of CHANGE_TABLES)
     await sql`

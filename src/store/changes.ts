@@ -81,7 +81,7 @@ export async function listUndoable(
   return parseColumns(rows, ['before', 'after', 'writtenBefore', 'earlierBefore'])
 }
 
-/** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
+/** Locks changes, so that two processes never undo the same one. @returns the changes that can still be undone */
 export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
@@ -132,7 +132,7 @@ export type LaterWrites = ReadonlyMap<number, ReadonlyMap<string, number>>
 /**
  * The columns of each change that a later, not undone write has written again: they belong to the later write, even if
  * both wrote the same value.
- * @param sources those that share the rows
+ * @param sources the sources that share the rows
  * @param undoing the undo itself, whose writes do not count
  */
 export async function findLaterWrites(
@@ -208,12 +208,10 @@ interface RevertedRow {
 }
 
 /**
- * Updates rows after an undo. `last_written` follows the cells in any case, or the policy `tracked` would take a
- * manually entered value for Fillrate's own, and so does `earlier_writes`; a restored value counts as entered manually where the row
- * was last picked with other inputs. The state changes only if the undone run was the last to finish the row: a
- * row that waits keeps waiting, and one that a later run has finished keeps that run's state.
- *
- * A future `due_at` stays. A past one is cleared, or the next run would write the same values again at once.
+ * Updates rows after an undo. `last_written` and `earlier_writes` follow the cells, or the policy `tracked` would
+ * take a person's value for Fillrate's; a restored value counts as a person's where the row was last picked with
+ * other inputs. The state changes only if the undone run was the last to finish the row. A future `due_at` stays; a
+ * past one is cleared, or the next run would write the same values again at once.
  */
 export async function revertRows(
   tx: Tx,
@@ -266,7 +264,7 @@ interface UndoneParents {
 /**
  * Gives the later writes into an object that was empty before an undone one: only the last undo of them leaves it without
  * a key, and must know that it was there.
- * @param sources those that share the rows
+ * @param sources the sources that share the rows
  */
 export async function passOnParents(
   tx: Tx,
@@ -290,10 +288,10 @@ interface KeptColumns {
 }
 
 /**
- * Gives the next write of a column what an undone one had found there, unless the column was changed between the two: an undo
- * of the next write would otherwise restore the value that is undone. A blank cell is null in what an undo has left, and left
- * out of what a write has found.
- * @param sources those that share the rows
+ * Gives the next write of a column what an undone write had found there, unless the column was changed in between:
+ * an undo of the next write would otherwise restore the undone value. A blank cell is null in what an undo leaves,
+ * and absent in what a write found.
+ * @param sources the sources that share the rows
  */
 export async function passOnPreviousValues(
   tx: Tx,

@@ -40,7 +40,7 @@ export const actorsSql = sql`
            u.service
       from alive
      cross join lateral jsonb_each(config -> 'sources') c
-      left join lateral jsonb_array_elements_text(c.value #> '{turn,services}') u (service)
+      left join lateral jsonb_array_elements_text(c.value #> '{step,services}') u (service)
         on true
   ), service as (
     select s.id,

@@ -39,8 +39,8 @@ const isKnown = ({ kind }: { readonly kind: string }): boolean =>
 const RECORD_LOCK_ID = 4_713_117_286
 
 /**
- * Records which conditions hold: begins those that are new, and ends those that are over. Another process that does it now is enough.
- * @returns those that it has begun or ended: no other process gets them
+ * Records which conditions hold: begins new ones, and ends others. Another process that does so now is enough.
+ * @returns the conditions begun or ended here: no other process gets them
  */
 export async function recordConditions(db: Database, observer: Observer): Promise<StoredCondition[]> {
   return inTransaction(db, async (tx) => {

@@ -15,7 +15,7 @@ import { withdrawLookups } from './pending-lookups.ts'
 /** The deleted rows of one source. */
 type DeletedRows = Omit<DeletedRowsStatus, 'held'>
 
-/** Which of the rows of a source: those that its table has, as far as is known; the others; settled ones that Fillrate has written. */
+/** Which rows of a source: known to be in its table; the others; settled rows that Fillrate has written. */
 const KNOWN_ROWS = {
   present: sql`deleted_at is null`,
   deleted: sql`deleted_at is not null`,

@@ -29,7 +29,7 @@ export interface ReceivedDelivery {
  * Stores deliveries, each once for its job. The path is not signed: one that names no job of ours adds nothing to the key, so that
  * one captured body cannot be stored again and again.
  * @param service whose they are; null: it is not configured here
- * @returns the contents of those that were new
+ * @returns the contents of new deliveries
  */
 export async function insertDeliveries(
   db: Connection,
@@ -41,9 +41,9 @@ export async function insertDeliveries(
   // JSON they would be escaped and parsed again.
   const sorted = deliveries.toSorted((a, b) => (a.contentForJob < b.contentForJob ? -1 : 1))
   const values = sorted.map(
-    (one) =>
-      sql`(case when exists (select from fillrate.jobs where key = ${one.job}::uuid) then ${one.contentForJob}::uuid else ${one.content}::uuid end,
-           ${one.eventId}, ${service}::smallint, ${one.job}::uuid, ${one.jobId}, ${one.state}, ${one.reason}, ${one.body}, decode(${one.raw}, 'base64'))`,
+    (result) =>
+      sql`(case when exists (select from fillrate.jobs where key = ${result.job}::uuid) then ${result.contentForJob}::uuid else ${result.content}::uuid end,
+           ${result.eventId}, ${service}::smallint, ${result.job}::uuid, ${result.jobId}, ${result.state}, ${result.reason}, ${result.body}, decode(${result.raw}, 'base64'))`,
   )
   const { rows } = await sql<{ id: string }>`
     insert into fillrate.deliveries (id, event_id, service_id, job_key, job_id, state, reason, body, raw)
@@ -301,10 +301,10 @@ export interface DeliveredJob {
 }
 
 /**
- * Records how deliveries were settled, and applies them to their jobs, in whatever state these are. Members without a result are released when the job is
- * finished and no further delivery has come for its `graceMs`, at the deadline at the latest, and at once where the service says that
- * the job failed. A delivery proves that the job arrived, so it is no longer in doubt; a completed job stays completed. The
- * lease stays: results may come before the answer to the submission, which counts the call under it.
+ * Records how deliveries were settled, and applies them to their jobs, whatever their state. Members without a
+ * result are released when the job is finished and its `graceMs` are over, at the deadline at the latest, and at
+ * once where the service says that the job failed. A delivery proves that the job arrived, so the job is no longer
+ * in doubt. The lease stays: results may come before the answer to the submission, which counts the call under it.
  */
 export async function completeJobsFromDeliveries(
   tx: Tx,

@@ -142,11 +142,11 @@ interface ErasedAnswer {
 }
 
 /**
- * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all that is stored on these rows except
- * their keys, and of deleted rows these too. Leaves a suppression hash for each lookup.
+ * Erases lookups with their records and inputs, the changes and skipped cells of their rows, and all else of these
+ * rows except their keys; of deleted rows the keys too. Leaves a suppression hash for each lookup.
  * @param options.rows further rows of the subject, whether or not they have a lookup
- * @param options.answers calls that are counted although their answers are not stored. Of other calls in flight the answer will find no
- *   lookup: they are counted as in doubt.
+ * @param options.answers calls that are counted although their answers are not stored. Other calls in flight are
+ *   counted as in doubt: their answers find no lookup
  */
 export async function eraseLookups(
   tx: Tx,
@@ -200,7 +200,7 @@ export async function eraseLookups(
   await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
-    records: lookups.filter((one) => one.record).length,
+    records: lookups.filter(({ record }) => record).length,
     rows,
     changes: deleted[0]?.changes ?? 0,
   }
@@ -335,7 +335,7 @@ export async function eraseCells(
     case when jsonb_typeof(${cells}) = 'object' then
       (select coalesce(jsonb_object_agg(c.k, c.v), '{}') from jsonb_each(${cells}) c (k, v)
         where not (${sql.join(
-          all.map((one) => names(sql`${one} -> c.k`)),
+          all.map((part) => names(sql`${part} -> c.k`)),
           sql` or `,
         )})) else ${cells} end`
   const count = async (statement: RawBuilder<unknown>): Promise<number> =>

@@ -104,7 +104,7 @@ export async function lockJobsOfLeftPages(tx: Tx, limit: number): Promise<string
 /**
  * Ends jobs that the service gave up because the account had no credits: what was counted of them when they were accepted is taken
  * back, and their members wait again, on any route and without an attempt. Leaves jobs of which anything was delivered.
- * @returns those that are ended
+ * @returns the ended jobs
  */
 export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<string[]> {
   if (keys.length === 0) return []

@@ -92,7 +92,7 @@ const leaseSql = ({
 
 type LeasedColumns = Omit<LeasedLookup, 'token'>
 
-/** Leases pending lookups, as many as the budget of their run pays. @returns in the order in which to call */
+/** Leases pending lookups that the budget of their run pays. @returns in the order in which to call */
 export async function leaseLookups(db: Database, options: LeaseOptions): Promise<LeasedLookup[]> {
   const lease = async (on: Connection): Promise<LeasedLookup[]> => {
     const { rows } = await sql<LeasedColumns>`${PREPARED}
@@ -248,10 +248,10 @@ export async function completeLookups(
            ${next === null ? sql`null` : sql`(select jsonb_agg(leased order by id) from leased)`} as leased`
   const { stored, leased } = await readOne(db, statement)
   const isStored = new Set(stored)
-  const unstored = results.filter((one) => !isStored.has(one.id))
+  const unstored = results.filter(({ id }) => !isStored.has(id))
   await storeLateRecords(
     db,
-    unstored.filter((one) => one.state === Lookup.found),
+    unstored.filter(({ state }) => state === Lookup.found),
   )
   const token = next?.token ?? ''
   return { leased: (leased ?? []).map((lookup) => ({ ...lookup, token })), unstored }
@@ -300,7 +300,7 @@ export interface DeliveredResult extends LookupFields {
 /**
  * Stores results from deliveries. A lookup that has a result keeps it. One that has left the job without a result takes what
  * comes late, unless it has been requested anew since: a repeated delivery of an old job is no answer to a refresh.
- * @returns those that were stored
+ * @returns the stored results
  */
 export async function completeFromDelivery<Result extends DeliveredResult>(
   tx: Tx,
@@ -349,7 +349,7 @@ async function storeDelivered<Result extends DeliveredResult>(
   ) as [Result[], Result[]]
   await storeLateRecords(
     tx,
-    others.filter((one) => one.state === Lookup.found),
+    others.filter(({ state }) => state === Lookup.found),
   )
   return stored
 }

@@ -10,7 +10,7 @@ export interface JobGroup {
   readonly emails: number
   /** When the oldest of them was created. */
   readonly oldest: Date
-  /** The first deadline of those that wait for a delivery; null if none does. */
+  /** The first deadline of the jobs that wait for a delivery; null if none does. */
   readonly deadline: Date | null
 }
 

@@ -201,7 +201,7 @@ async function readMigrations(): Promise<Migrations> {
  */
 async function endOldVersions(tx: Tx, migration: string, from: string): Promise<void> {
   await sql`lock table fillrate.processes, fillrate.runs in share row exclusive mode`.execute(tx)
-  const processes = (await listProcesses(tx)).filter((one) => one.isAlive)
+  const processes = (await listProcesses(tx)).filter(({ isAlive }) => isAlive)
   const owners = new Set(processes.map(({ owner }) => owner))
   const runs = (await listLivingRuns(tx)).filter((run) => !owners.has(run.owner))
   const old = [

@@ -84,10 +84,10 @@ class FillrateClient extends pg.Client {
   }
 
   /**
-   * Compares the process id of the connection with that of the backend. A pooler shows itself by one of its own making: it
-   * gives each transaction to another backend, which does not know what was prepared (PgBouncer before 1.21). Without one,
-   * the session is ours alone, and the same statement turns JIT off for statements outside of transactions. A pooler's statements
-   * get a transaction each, for which it is off.
+   * Compares the process id of the connection with the id of the backend. A pooler shows itself by an id of its
+   * own: each transaction may go to another backend, which does not know what was prepared (PgBouncer before 1.21).
+   * Without a pooler the session is ours, and the same statement turns JIT off for statements outside of
+   * transactions; behind one, each gets a transaction, where JIT is off.
    */
   async findBackend(): Promise<void> {
     const { processID } = this as unknown as { readonly processID: number | null }
@@ -201,12 +201,13 @@ const withExplicitTls = (url: string): string =>
     : url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
 
 /**
- * How values are written as text, in every transaction, whatever the database or the role is set to: a later run compares
- * and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and month, and TimeZone,
- * stay as the user's expressions expect them.
- * JIT is off: our statements read few rows, and compiling one takes longer than all that it saves, 10 s for 3,000 rows.
- * Postgres ends a transaction that waits longer than half a minute for its client: the client hangs or is gone, and holds
- * locks that others need. Our transactions do nothing but SQL.
+ * How values are written as text in every transaction, whatever the database or the role is set to: a later run
+ * compares and restores what an earlier one stored. Of DateStyle only the format is set; the order of day and
+ * month, and TimeZone, stay as the user's expressions expect them.
+ *
+ * JIT is off: our statements read few rows, and compiling one took 10 s for 3,000 rows. Postgres ends a transaction
+ * that waits half a minute for its client: ours do nothing but SQL, so the client is gone, and holds locks that
+ * others need.
  */
 const TRANSACTION_SETTINGS = {
   DateStyle: 'ISO',
@@ -229,7 +230,7 @@ interface TransactionTimeouts {
 }
 
 /** The timeouts of the transactions that are begun within it. */
-export const transactionTimeouts = new AsyncLocalStorage<TransactionTimeouts>()
+export const currentTimeouts = new AsyncLocalStorage<TransactionTimeouts>()
 
 /** Sets a transaction's settings in the message that begins it: on their own they were a tenth of what a run sent. */
 class SettingDriver extends PostgresDriver {
@@ -238,7 +239,7 @@ class SettingDriver extends PostgresDriver {
     { isolationLevel, accessMode }: TransactionSettings,
   ): Promise<void> {
     const modes = [isolationLevel && ` isolation level ${isolationLevel}`, accessMode && ` ${accessMode}`]
-    const timeouts = Object.entries(transactionTimeouts.getStore() ?? {})
+    const timeouts = Object.entries(currentTimeouts.getStore() ?? {})
       .filter(([, ms]) => ms !== undefined)
       .map(([name, ms]) => `, set_config('${name}_timeout', '${Math.round(Number(ms))}', true)`)
     await connection.executeQuery(

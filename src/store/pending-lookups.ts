@@ -57,9 +57,9 @@ export interface PendingClaim extends RunService {
 }
 
 /**
- * SQL: pending lookups of a run and service, in the order of their identifiers, those that can only be requested singly first (`is_bulk`);
- * locked where they were found (`tid`). One that has changed since the statement began is elsewhere: it is not taken, like
- * one that another transaction has locked. Postgres may lock it there all the same, so that its place is compared.
+ * SQL: pending lookups of a run and service, by identifier, singly requested ones first (`is_bulk`); locked where
+ * they were found (`tid`). A lookup that has changed since the statement began is elsewhere, and is not taken; nor
+ * is a locked one. Postgres may lock it there all the same, so its place is compared.
  */
 export const claimPendingSql = (claim: PendingClaim): RawBuilder<unknown> => {
   const { run, service, limit, bulk, single, after = 0, condition = sql`true` } = claim

@@ -38,11 +38,11 @@ export interface ListedProcess extends FillrateProcess {
 const LISTED_MS = 3_600_000
 
 /**
- * Registers a process, and deletes those that were killed long ago.
+ * Registers a process, and deletes processes that were killed long ago.
  * @throws UnusableSchemaError
  */
-export async function registerProcess(db: Database, one: FillrateProcess): Promise<void> {
-  const { nodeVersion, config, configPath, startedAt, ...stored } = one
+export async function registerProcess(db: Database, registered: FillrateProcess): Promise<void> {
+  const { nodeVersion, config, configPath, startedAt, ...stored } = registered
   const renamed = { node_version: nodeVersion, config_path: configPath, started_at: startedAt }
   await whileSupported(db, (tx) =>
     tx
@@ -51,7 +51,7 @@ export async function registerProcess(db: Database, one: FillrateProcess): Promi
       )
       .insertInto('fillrate.processes')
       .values({ ...stored, config: JSON.stringify(config), ...renamed })
-      .onConflict((on) => on.column('owner').doUpdateSet({ role: one.role, seen_at: NOW }))
+      .onConflict((on) => on.column('owner').doUpdateSet({ role: registered.role, seen_at: NOW }))
       .execute(),
   )
 }

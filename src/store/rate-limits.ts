@@ -115,13 +115,15 @@ async function saveForNextLeader(
 ): Promise<boolean> {
   const columns = Object.keys(values)
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((one) => sql.ref(one)))})
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((column) => sql.ref(column)))})
     select ${scope}, ${service}, ${limit}, ${windowMs}, ${limit === null ? sql`to_timestamp(0)` : sql`now()`}, ${sql.join(Object.values(values))}
      where ${holdsLeaseSql(scope, token)}
     on conflict (scope) do update
       set "limit" = coalesce(r."limit", excluded."limit"),
           window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end,
-          ${sql.join(columns.map((one) => sql`${sql.ref(one)} = ${sql.ref(`excluded.${one}`)}`))}`.execute(db)
+          ${sql.join(columns.map((name) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))}`.execute(
+    db,
+  )
   return result.numAffectedRows === 1n
 }
 

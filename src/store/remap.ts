@@ -81,10 +81,11 @@ export async function listFoundRecords(
 }
 
 /**
- * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until it is written. If it was another,
- * `missed_lookup_ids` has all lookups of the row in their order until then, its own included: from that `finishRows` restores both. A row
- * belongs to the run that took it last: one that another run has written since it was read would be missing from that run's report.
- * @throws ConflictError if a row has changed since it was read, or a record is gone: the next attempt reads anew
+ * Queues rows for write-back from the record of one of their lookups, which is the row's own until it is written.
+ * If it was another, `missed_lookup_ids` holds all lookups of the row in their order until then, from which
+ * `finishRows` restores both. A row belongs to the run that took it last.
+ * @throws ConflictError if a row has changed since it was read (another run's write would be missing from its
+ *   report), or a record is gone: the next attempt reads anew
  */
 export async function requeueForRecord(
   tx: Tx,

@@ -15,11 +15,11 @@ export interface RowFilter {
   readonly reason: string | null
   /** The run that finished the row last, or that holds it. */
   readonly run: number | null
-  readonly identity: RowIdentity | null
+  readonly identity: SearchedIdentity | null
 }
 
 /** A row's own key, or what it was looked up by. */
-export interface RowIdentity {
+export interface SearchedIdentity {
   readonly key: string
   readonly lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }>
 }
@@ -57,8 +57,9 @@ type StoredRow = Omit<FoundRow, 'service'> & {
 }
 
 /**
- * Some of the rows that match a filter, by source and key; failures by their state before, and those of a run by key. Goes by the order of an index, and no further than
- * `most` rows, whether they match or not: no index has what changes when a row is finished, and a million rows take seconds.
+ * Some of the rows that match a filter, by source and key; failures by their state before, and rows of a run by
+ * key. Goes by the order of an index, and no further than `most` rows, whether they match or not: no index has what
+ * changes when a row is finished, and a million rows take seconds.
  * @param page.after the place that the search before has returned as `next`
  */
 export async function searchRows(
@@ -113,7 +114,7 @@ const isByRun = ({ run, state }: RowFilter): boolean => run !== null || state ==
 
 /** The failures that are wanted alone; none: other rows are, too. */
 const failuresOf = ({ state }: RowFilter): FailureState[] =>
-  FAILURE_STATES.filter((one) => state === 'not_enriched' || state === one)
+  FAILURE_STATES.filter((failure) => state === 'not_enriched' || state === failure)
 
 /** The order of a search, by columns; of an only source, its name would hide that an index has the order. */
 function listOrder(filter: RowFilter): ReadonlyArray<'failure' | 'source' | 'key'> {
@@ -152,9 +153,9 @@ function matchesSql({ source, state, run, reason }: RowFilter): RawBuilder<unkno
 }
 
 /** Searches of an index each, in place of an OR, which would read the whole table. */
-function hasIdentitySql({ key, lookups }: RowIdentity): RawBuilder<unknown> {
+function hasIdentitySql({ key, lookups }: SearchedIdentity): RawBuilder<unknown> {
   const ids = sql`select l.id from fillrate.lookups l
-     where (l.kind, l.key) in (select * from unnest(${lookups.map((one) => one.kind)}::text[], ${lookups.map((one) => one.key)}::text[]))`
+     where (l.kind, l.key) in (select * from unnest(${lookups.map(({ kind }) => kind)}::text[], ${lookups.map(({ key }) => key)}::text[]))`
   return sql`(r.source, r.key) in (
     select n.source, x.key from (select distinct source from fillrate.row_counts) n
       join fillrate.rows x on x.source = n.source and x.key = ${key}
@@ -211,7 +212,7 @@ export async function countFailureReasons(
      group by source, state, 3, 6
      order by rows desc, array_position(array[${FAILURES}], state), source, 3, 6`.execute(db)
   const named = await withServiceNames(db, rows)
-  return named.map(({ isPartial, ...one }) => ({ ...one, ...(isPartial && { isPartial }) }))
+  return named.map(({ isPartial, ...row }) => ({ ...row, ...(isPartial && { isPartial }) }))
 }
 
 export interface FailedRow {

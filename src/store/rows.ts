@@ -27,9 +27,10 @@ export interface PickedRow {
 }
 
 /**
- * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
- * read: write-back fills those of a dead run while they are picked. Of a row that is known only the columns of `excluded` can be compared:
- * its `picked_at` is the time at which the row was finished when it was read.
+ * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same
+ * inputs since they were read: write-back fills the rows of a dead run while they are picked. A known row is
+ * compared by the columns of `excluded` alone: its `picked_at` is the time at which it was finished when it was
+ * read.
  * @param service whose results they wait for
  * @returns the claimed keys
  */
@@ -152,7 +153,7 @@ const countedRunSql = sql`
 /** More entries than that are folded: a thousand are summed in less than a millisecond. */
 const MAX_UNFOLDED_COUNTS = 1_000
 
-/** Folds the kept counts into one for each source, state and run. Skips those that another process folds. */
+/** Folds the kept counts into one for each source, state and run. Skips counts that another process folds. */
 export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): Promise<void> {
   await sql`
     with folded as (
@@ -193,7 +194,7 @@ export async function countRowsByService(db: Connection, run: number): Promise<R
   return new Map(rows.map(({ service, count }) => [service, count]))
 }
 
-/** Cell counts of a run's rows, summed. @param service only of those that are at it; null: of all */
+/** Cell counts of a run's rows, summed. @param service only of rows that are at it; null: of all */
 export function countCells(db: Connection, run: number, service: number | null = null): Promise<CellCounts> {
   const counted = sql<CellCounts>`
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
@@ -306,7 +307,7 @@ export interface RetryFilter {
   readonly reason: string | null
 }
 
-/** Finished rows of a source that can be retried, in key order; `emptied` are those that may be. @param after keyset: keys after this one */
+/** Finished rows of a source that can be retried, in key order; `emptied` are rows that may be emptied (`listEmptied`). @param after keyset: keys after this one */
 export async function listRetryRows(
   db: Connection,
   source: string,

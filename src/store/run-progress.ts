@@ -65,7 +65,7 @@ export const countWaitingRows = async (db: Connection, run: number): Promise<num
 
 export interface AwaitedJobs {
   readonly all: number
-  /** Of these, those that are finished and left inputs without a result. */
+  /** Of these, jobs that are finished and left inputs without a result. */
   readonly finished: number
 }
 
@@ -97,7 +97,7 @@ interface WaitingCounts {
   readonly mine: number
   /** Of these, those whose lookup is in a job. */
   readonly forDelivery: number
-  /** Of these, those that wait for a call that nothing has begun. */
+  /** Of these, rows that wait for a call that nothing has begun. */
   readonly forCall: number
   /** Of these, those whose lookup belongs to a dead run. */
   readonly abandoned: number
@@ -107,7 +107,7 @@ interface WaitingCounts {
   readonly laterAt: Date | null
   /** Of these, those postponed because another transaction has locked them. */
   readonly locked: number
-  /** Of these, those that no call and no write can finish because their source is broken. */
+  /** Of these, rows that nothing can finish because their source is broken. */
   readonly broken: number
 }
 
@@ -127,7 +127,7 @@ export interface RunWaits {
   readonly at: (service: number) => WaitingCounts
   /** Rows of other running runs in the same sources. */
   readonly others: number
-  /** Of these, those that this run waits for, to take over what is left of them. */
+  /** Of these, rows that this run waits for, to take over the ones that are left. */
   readonly awaited: number
 }
 

@@ -35,7 +35,7 @@ export interface DueScheduledRun {
 /**
  * Records scheduled runs, each once however many processes see it. One that still waits when the next of its schedule
  * comes is skipped: the next one does its work.
- * @returns the new ones, and those that were skipped for them
+ * @returns the new runs, and the runs that were skipped for them
  */
 export async function recordScheduledRuns(
   db: Database,
@@ -84,7 +84,7 @@ const CLAIM_LOCK_ID = 4_713_117_285
 /**
  * Claims the oldest scheduled or requested run that waits or whose process died. A scheduled one waits for another one
  * that is using one of its sources.
- * @returns the claimed one, and those that are blocked now and were not before
+ * @returns the claimed run, and the runs that are blocked now and were not before
  */
 export async function claimScheduledRun(
   db: Database,

@@ -15,7 +15,7 @@ export const listServices = (db: Connection): Promise<KnownService[]> =>
 export async function findService(db: Database, host: string | null): Promise<number> {
   const known = await listServices(db)
   if (host === null) return known[0]?.id ?? 0
-  return known.find((one) => one.host === host)?.id ?? nextServiceId(known)
+  return known.find((service) => service.host === host)?.id ?? nextServiceId(known)
 }
 
 /** What to call each service, by its id. Empty: the database knows one alone, which needs no name. */
@@ -58,7 +58,7 @@ export async function readTry(db: Connection, service: number): Promise<number |
 }
 
 const nextServiceId = (known: readonly KnownService[]): number =>
-  Math.max(-1, ...known.map((one) => one.id)) + 1
+  Math.max(-1, ...known.map(({ id }) => id)) + 1
 
 /**
  * The id of a service, which is inserted if it is new.
@@ -70,7 +70,7 @@ export async function insertService(
   listed: readonly KnownService[],
 ): Promise<number> {
   for (let known = listed; ; known = await listServices(db)) {
-    const found = known.find((one) => one.host === host)
+    const found = known.find((service) => service.host === host)
     if (found) return found.id
     // Another process may take the id, or insert the host, at the same moment: look again.
     const inserted = db.insertInto('fillrate.services').values({ id: nextServiceId(known), host })

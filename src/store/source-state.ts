@@ -32,7 +32,7 @@ interface PauseDetails {
 
 /**
  * Pauses sources. The last pause counts: it replaces the reason and the end of one before.
- * @returns those that were not paused before
+ * @returns the sources that were not paused before
  */
 export async function pauseSources(
   db: Connection,
@@ -55,7 +55,7 @@ export async function pauseSources(
   return rows.map((row) => row.source)
 }
 
-/** Resumes sources. @returns those that were paused before */
+/** Resumes sources. @returns the sources that were paused before */
 export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     with before as materialized (
@@ -84,13 +84,12 @@ export interface CursorPass {
 
 /**
  * Opens a pass over a source with `changedAt`: reads how far it was read under this mapping, and the running
- * transactions. Call it before the first page is read. Uses Postgres's clock, because `changedAt` does; a process's clock
- * may be off.
+ * transactions. Call it before the first page is read. Uses Postgres's clock, as `changedAt` does: a process's
+ * clock may be off.
  *
- * Every open transaction holds a lock on its virtual id, from its begin, with or without an id of its own, and all roles see it.
- * A role without pg_read_all_stats does not see when the transactions of other users began. Autovacuum has no user, and
- * changes no row. A backend that is gone, or that visibly has no transaction, has ended it before the first page is read, or
- * begins one later.
+ * Every open transaction holds a lock on its virtual id from its begin, which all roles see; only pg_read_all_stats
+ * shows when those of other users began. Autovacuum has no user, and changes no row. A backend that is gone or has
+ * no transaction begins none before the first page is read.
  */
 export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
   const { rows } = await sql<{
@@ -233,7 +232,7 @@ export async function listSlowedWrites(db: Connection, sources: readonly string[
 }
 
 /** How many rows of a source had a value in each column, as a run counted them at its end, in its totals. */
-export interface FillRate {
+export interface SourceFillRate {
   readonly source: string
   readonly at: Date
   /** Rows that belong to the source. */
@@ -249,14 +248,14 @@ export interface FillRate {
 export async function saveFillRates(
   db: Database,
   run: number,
-  counted: readonly Omit<FillRate, 'at'>[],
+  counted: readonly Omit<SourceFillRate, 'at'>[],
 ): Promise<void> {
   if (counted.length === 0) return
   await sql`
     update fillrate.runs
        set totals = coalesce(totals, '{}') || jsonb_build_object('fill_rates', (
-             select jsonb_object_agg(one ->> 'source', one - 'source' || jsonb_build_object('at', clock_timestamp()))
-               from jsonb_array_elements(${JSON.stringify(counted)}::jsonb) as one))
+             select jsonb_object_agg(entry ->> 'source', entry - 'source' || jsonb_build_object('at', clock_timestamp()))
+               from jsonb_array_elements(${JSON.stringify(counted)}::jsonb) as entry))
      where id = ${run}`.execute(db)
 }
 
@@ -264,8 +263,8 @@ export async function saveFillRates(
 const MAX_COUNTS = 1_000
 
 /** The counts of sources, oldest first. */
-export async function listFillRates(db: Database, sources: readonly string[]): Promise<FillRate[]> {
-  const { rows } = await sql<FillRate>`
+export async function listFillRates(db: Database, sources: readonly string[]): Promise<SourceFillRate[]> {
+  const { rows } = await sql<SourceFillRate>`
     select v.source, v.at, v.eligible, v.filled, v.took_ms, v.table_node
       from (
         select id, totals -> 'fill_rates' as counted
@@ -286,5 +285,5 @@ export async function listFillRates(db: Database, sources: readonly string[]): P
 }
 
 /** The latest count of a source; null: there was none yet. */
-export const findFillRate = async (db: Database, source: string): Promise<FillRate | null> =>
+export const findFillRate = async (db: Database, source: string): Promise<SourceFillRate | null> =>
   (await listFillRates(db, [source])).at(-1) ?? null

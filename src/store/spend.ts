@@ -42,9 +42,10 @@ export const addSpendSql = (
 }
 
 /**
- * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
- * nothing was sent), what it cost (`credits`), `doubt`, 1 if it may be billed without an answer, what that may cost at most
- * (`credits_in_doubt`), and `overrun`: what it cost, if that is more than was expected. The bulk endpoint is counted with its jobs.
+ * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of
+ * its call (null: nothing was sent), `credits` that it cost, `doubt`, 1 if it may be billed without an answer,
+ * `credits_in_doubt`, the most that it may then cost, and `overrun`: the cost, if it is more than expected. The
+ * bulk endpoint is counted with its jobs.
  */
 export const countCallsSql = sql`counted as (${addSpendSql(
   {

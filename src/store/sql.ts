@@ -14,10 +14,9 @@ export function jsonBatch(values: readonly object[]): RawBuilder<unknown> {
 type BatchColumns = Readonly<Record<string, ArrayType>>
 
 /**
- * A batch of records `v`, an array for each column, hidden from the planner by a sub-select: it copies a constant about ten times.
- * It expects a few records then, and searches an index for each, as it should: for every `jsonb_to_recordset` it expects a
- * hundred, and reads the whole table for one record. Unnested in a select list: `unnest` of several arrays in
- * FROM copies each of them twice.
+ * A batch of records `v`, an array for each column, hidden by a sub-select from the planner, which copies a constant
+ * about ten times. It then expects a few records and searches an index for each; of `jsonb_to_recordset` it expects
+ * a hundred, and reads the whole table for one record. Unnested in a select list: FROM copies each array twice.
  * @param records a missing column becomes NULL
  * @example
  * sql`update fillrate.lookups l set state = v.state
@@ -32,12 +31,12 @@ export function recordBatch(records: readonly object[], columns: BatchColumns): 
 }
 
 /**
- * A batch of records `v` for the rows of a source that they name, each with the row's physical place: for an update of
- * `fillrate.rows r` where `r.ctid = v.ctid`. With a join by key instead, a table that has just filled looks as if
- * its source had hardly any rows, and the planner reads all of them for each batch. By the arrays' length it would, too: it is
- * hidden. A row that is being updated at the same moment may be skipped.
- * @param records `ctid`: the place, if this transaction has locked all of the rows already. To find one by key costs as much as
- *   an index entry.
+ * A batch of records `v` for rows of a source, each with the row's physical place: for an update of
+ * `fillrate.rows r` where `r.ctid = v.ctid`. With a join by key, or by the arrays' length, the planner reads all rows of a table
+ * that has just filled, as if its source had hardly any: the batch is hidden from it. A row that is being updated
+ * at the same moment may be skipped.
+ * @param records `ctid`: the place, if this transaction has locked all of the rows; to find one by key costs as
+ *   much as an index entry
  */
 export function unnestByRow(
   source: string,
@@ -52,9 +51,10 @@ export function unnestByRow(
 }
 
 /**
- * Begins a statement that connections prepare (`open.ts`). Only for those that are sent many times a second with few rows each:
- * planning them was more than a third of what they cost. A plan is kept until the table is analyzed, or the statement was sent four
- * times as often: one that was made for a small table, and reads it whole, is slow for up to a minute after an import.
+ * Begins a statement that connections prepare (`open.ts`): only statements that are sent many times a second with
+ * few rows, of whose cost planning was more than a third. A plan is kept until the table is analyzed, or the
+ * statement was sent four times as often: a plan for a small table, which reads it whole, is slow for up to a
+ * minute after an import.
  */
 export const PREPARED_MARK = '/* prepared */'
 export const PREPARED = sql.raw(PREPARED_MARK)

@@ -14,9 +14,9 @@ export function suppressionHash(kind: LookupKind, key: string): string {
 
 /** The hashes of an identifier in all of its forms: services that take other details of a name have keys of other forms. */
 const toHashes = ({ kind, key }: Identifier) =>
-  (kind === 'name_company' ? listNameKeys(key) : [key]).map((one) => ({
+  (kind === 'name_company' ? listNameKeys(key) : [key]).map((form) => ({
     kind,
-    hash: suppressionHash(kind, one),
+    hash: suppressionHash(kind, form),
   }))
 
 /** Whether anything was ever erased. */
@@ -52,7 +52,7 @@ export async function lockExclusively(tx: Tx): Promise<void> {
 
 /** Takes suppressions back: suppressed rows are picked again, and those whose identifiers are still suppressed stay so. @returns how many */
 export async function deleteSuppressions(tx: Tx, lookups: readonly Identifier[]): Promise<number> {
-  const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
+  const hashes = lookups.map((lookup) => suppressionHash(lookup.kind, lookup.key))
   const deleted = await sql`delete from fillrate.suppressions where hash = any(${hashes}::text[])`.execute(tx)
   if ((deleted.numAffectedRows ?? 0n) > 0n)
     await sql`
@@ -72,7 +72,7 @@ export async function listSuppressions(
   db: Connection,
   lookups: readonly Identifier[] | null,
 ): Promise<StoredSuppression[]> {
-  const hashes = lookups?.map((one) => suppressionHash(one.kind, one.key)) ?? null
+  const hashes = lookups?.map((lookup) => suppressionHash(lookup.kind, lookup.key)) ?? null
   const { rows } = await sql<StoredSuppression>`
     select kind, hash, created_at as since from fillrate.suppressions
      where ${hashes === null ? sql`true` : sql`hash = any(${hashes}::text[])`}
@@ -85,8 +85,8 @@ export async function findSuppressed(
   db: Connection,
   lookups: readonly Identifier[],
 ): Promise<ReadonlySet<string>> {
-  const forms = lookups.flatMap((one) =>
-    toHashes(one).map(({ hash: form }) => [identifierText(one), form] as const),
+  const forms = lookups.flatMap((lookup) =>
+    toHashes(lookup).map(({ hash: form }) => [identifierText(lookup), form] as const),
   )
   const found = new Set(
     forms.length === 0

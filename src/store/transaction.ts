@@ -10,7 +10,7 @@ import {
   QUERY_CANCELED,
   sqlStateOf,
 } from '../util/error-text.ts'
-import { transactionTimeouts, type Database, type Schema } from './open.ts'
+import { currentTimeouts, type Database, type Schema } from './open.ts'
 import { refuseEndedSupport } from './schema-errors.ts'
 import { END_LOCK_TIMEOUT } from './sql.ts'
 
@@ -49,7 +49,7 @@ export async function inTransaction<T>(
         throw error
       })
     try {
-      return await transactionTimeouts.run(timeouts, () =>
+      return await currentTimeouts.run(timeouts, () =>
         db.transaction().setIsolationLevel('read committed').execute(actOnce),
       )
     } catch (error) {
@@ -236,7 +236,7 @@ export class TransactionTimeoutError extends FillrateError {
 }
 
 /** Counts the failures of one step by `transaction_timeout`, which a busy moment explains, and many in a row do not. */
-export class TransactionTimeouts {
+export class TimeoutCounter {
   #inARow = 0
 
   /** @throws TransactionTimeoutError where the error is one too many */
@@ -349,10 +349,11 @@ export function retryWhileStarting<T>(
 const MAX_CONFLICTS = 20
 
 /**
- * Runs `act` until it succeeds while Postgres is unavailable, up to five seconds apart, and a limited number of times
- * after conflicts with other transactions and after `transaction_timeout`. `act` must be idempotent: the first attempt may have committed and only its
- * answer been lost.
- * @param options.conflicts retries of conflicts; paid results are retried without limit, also after `transaction_timeout`
+ * Runs `act` until it succeeds: while Postgres is unavailable, up to five seconds apart, and a limited number of
+ * times after conflicts and `transaction_timeout`. `act` must be idempotent, because an attempt may have committed
+ * and only its answer been lost.
+ * @param options.conflicts retries of conflicts; paid results are retried without limit, also after
+ *   `transaction_timeout`
  * @param options.onWait called before each wait for Postgres, with its length in milliseconds
  */
 export async function retryWhileUnavailable<T>(
@@ -366,7 +367,7 @@ export async function retryWhileUnavailable<T>(
   },
 ): Promise<T> {
   let conflicts = 0
-  const timeouts = options.conflicts === Number.POSITIVE_INFINITY ? null : new TransactionTimeouts()
+  const timeouts = options.conflicts === Number.POSITIVE_INFINITY ? null : new TimeoutCounter()
   for (let attempt = 0; ; attempt++) {
     try {
       return await act()

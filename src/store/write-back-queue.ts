@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { AnsweredState } from '../domain/lookup.ts'
-import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
-import { statesThatGoOn, type EarlierWrites, type RowState, type EarlierSteps } from '../domain/row.ts'
+import { ONLY_SERVICE, type StepPlace } from '../domain/mapping.ts'
+import { statesThatGoOn, type EarlierWrites, type RowState, type StepsBefore } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
@@ -26,11 +26,11 @@ export interface AnsweredRow {
   readonly confidence: number | null
   readonly dueAt: Date | null
   /** What other services have left of the row. Absent: there is one service. */
-  readonly passed?: PassedSteps
+  readonly stepsBefore?: FinishedSteps
 }
 
 /** What services before this one have left of a row. */
-interface PassedSteps extends EarlierSteps {
+interface FinishedSteps extends StepsBefore {
   /**
    * When the first of the lookups that found a record is out of date, and the first of the others.
    * Null: there are none.
@@ -55,17 +55,16 @@ interface ClaimedRows {
 }
 
 /**
- * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
- * Skips rows that were postponed.
- * Goes from the queue to the lookup of an entry and on to its rows, each by its index, whatever the statistics
- * say (`offset 0`): the planner would otherwise scan all lookups in order, or all waiting rows, at every poll. Both return
- * the entry's place, or Postgres would cache them by what they depend on (Memoize), which hardly ever hits.
+ * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same
+ * row. Skips postponed rows. Goes from the queue to the lookup of an entry and on to its rows, each by its index
+ * (`offset 0`): the planner would otherwise scan all lookups, or all waiting rows, at every poll. Both return the
+ * entry's place, or Postgres would cache them (Memoize), which hardly ever hits.
  */
 export async function claimForWriteBack(
   tx: Tx,
   source: string,
   limit: number,
-  { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
+  { service }: Pick<StepPlace, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
   const { rows } = await sql<
     WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
@@ -80,7 +79,7 @@ export async function claimForWriteBack(
            l.id as lookup,
            l.state,
            l.reason,
-           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
+           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : stepsBeforeSql}
       from fillrate.answered_lookups u
      cross join lateral (
        select u.ctid as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
@@ -109,13 +108,13 @@ export async function claimForWriteBack(
   }
 }
 
-/** SQL: `PassedSteps` of the row `r`. */
-const passedSql = sql`, (
+/** SQL: `FinishedSteps` of the row `r`. */
+const stepsBeforeSql = sql`, (
   select jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written,
                             'isRemapped', coalesce(l.id = any(r.missed_lookup_ids), false),
                             'foundDueAt', min(refresh_at) filter (where state = 'found'),
                             'missedDueAt', min(refresh_at) filter (where state <> 'found'))
-    from fillrate.lookups where id = any(r.missed_lookup_ids)) as passed`
+    from fillrate.lookups where id = any(r.missed_lookup_ids)) as "stepsBefore"`
 
 export interface FinishedRow {
   readonly key: string
@@ -317,7 +316,7 @@ export async function moveToNextStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { next }: ServiceTurn,
+  { next }: StepPlace,
 ): Promise<void> {
   if (next === null || keys.length === 0) return
   await sql`
@@ -343,7 +342,7 @@ export async function resumeAtLaterStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { run, service, services }: RunService & Pick<ServiceTurn, 'services'>,
+  { run, service, services }: RunService & Pick<StepPlace, 'services'>,
 ): Promise<string[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<{ key: string }>`
@@ -357,12 +356,12 @@ export async function resumeAtLaterStep(
   return rows.map(({ key }) => key)
 }
 
-/** Lets rows whose inputs have changed since they were handed on begin anew, with the first service. */
+/** Lets rows whose inputs have changed since the last step begin anew, with the first service. */
 export async function beginAnew(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { services }: Pick<ServiceTurn, 'services'>,
+  { services }: Pick<StepPlace, 'services'>,
 ): Promise<void> {
   const [first] = services
   if (keys.length === 0 || first === undefined) return

@@ -17,12 +17,11 @@ const MAX_BATCH_BYTES = 8 * 1024 * 1024
 /**
  * Turns many small writes into few large ones: items added during a write go into the next one together. Without
  * `gatherMs` there is no timer, and a single item is written at once.
- *
- * @param write stores a batch; if it throws, each item is written alone and only the adder of a failing item gets the
- * error
+ * @param write stores a batch; if it throws, each item is written alone and only the adder of a failing item gets
+ *   the error
  * @param options.maxItems items per write
  * @param options.sizeOf bytes of an item: a write holds up to `maxBytes`, or one larger item
- * @param options.concurrency writes in progress at once; with two, one waits for the disk while the other fills
+ * @param options.concurrency writes at once; with two, one waits for the disk while the other fills
  * @returns adds one item; resolves when its write has succeeded
  */
 export function createBatcher<Item, Result = void>(

@@ -145,13 +145,13 @@ function writeFixed({ oid, size, write }: FixedType, values: readonly unknown[],
 function writeTexts({ oid, text }: TextType, values: readonly unknown[], hasMissing: boolean): Buffer {
   const texts = values.map((value) => (isMissing(value) ? null : text(value as never)))
   let room = HEADER_BYTES
-  for (const one of texts) room += 4 + (one === null ? 0 : MAX_UTF8_BYTES * one.length)
+  for (const text of texts) room += 4 + (text === null ? 0 : MAX_UTF8_BYTES * text.length)
   const buffer =
     room > SCRATCH_BYTES ? Buffer.allocUnsafeSlow(room) : (scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES))
   writeHeader(buffer, oid, values.length, hasMissing)
   let at = HEADER_BYTES
-  for (const one of texts) {
-    const bytes = one === null ? -1 : writeText(buffer, one, at + 4)
+  for (const text of texts) {
+    const bytes = text === null ? -1 : writeText(buffer, text, at + 4)
     buffer.writeInt32BE(bytes, at)
     at += 4 + Math.max(bytes, 0)
   }

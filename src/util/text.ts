@@ -27,7 +27,7 @@ export const toVariable = (service: string | null, name: string): string =>
 /** 0: the same words; above 1: too far to suggest. */
 function wordDistance(word: string, candidate: string): number {
   const [a, b] = [splitWords(word), splitWords(candidate)]
-  const common = a.filter((one) => b.includes(one)).length
+  const common = a.filter((part) => b.includes(part)).length
   if (common === a.length && common === b.length) return 0
   // One whole word more or less is closer than most typing errors.
   const byWords = common > 0 && a.length + b.length - 2 * common <= 1 ? 0.5 : Number.POSITIVE_INFINITY
@@ -176,8 +176,8 @@ export function formatCount(n: number): string {
 export const toSentenceCase = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
 /** A number and its noun: `1 row`, `1,234 rows`, `0.5 credits`. */
-export function pluralize(n: number, one: string, many = `${one}s`): string {
-  return `${formatCount(n)} ${n === 1 ? one : many}`
+export function pluralize(n: number, singular: string, many = `${singular}s`): string {
+  return `${formatCount(n)} ${n === 1 ? singular : many}`
 }
 
 /** Names as a list in a sentence: `people, accounts and deals`; of many, their number. */
@@ -236,7 +236,7 @@ const UNITS_MS = [86_400_000, 3_600_000, 60_000]
 /** A time relative to now, in its largest unit: `12 s ago`, `in 5 h`. */
 export function relativeTime(then: Date, now: number): string {
   const ms = then.getTime() - now
-  const unit = UNITS_MS.find((one) => one <= Math.abs(ms)) ?? 1
+  const unit = UNITS_MS.find((size) => size <= Math.abs(ms)) ?? 1
   // Rounded: what is due 90 days from a second ago is due in 90 days.
   const words = formatDuration(Math.round(Math.abs(ms) / unit) * unit)
   if (Math.abs(ms) < 1_000) return 'now'

@@ -113,7 +113,7 @@ export class DayOnCall {
         onReload = listener
       },
       readConfig: async () => parseConfig(current, null),
-      open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
+      open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
       onListening: (listens) => listening.resolve(listens ?? ''),
       onConfig: () => loaded.resolve(),
     })

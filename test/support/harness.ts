@@ -14,7 +14,7 @@ import { environmentFor, environmentForServices, runRequest } from './environmen
 export { environmentFor, runRequest } from './environment.ts'
 
 /** What an instance has in place of the harness's own. */
-interface Changes extends Pick<AppOptions, 'own'> {
+interface Changes extends Pick<AppOptions, 'state'> {
   readonly config?: object
   readonly environment?: Partial<Environment>
 }
@@ -86,7 +86,7 @@ export async function startHarness(options: HarnessOptions): Promise<Harness> {
       config: changes.config ? parseConfig(changes.config, null) : config,
       environment: { ...environment, ...changes.environment },
       log,
-      ...(changes.own && { own: changes.own }),
+      ...(changes.state && { state: changes.state }),
     })
     opened.add(app)
     return app

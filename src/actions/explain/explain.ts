@@ -60,7 +60,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   if (!current.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
 
   const evaluation = current.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
-  const { details } = source.mapping.turn
+  const { details } = source.mapping.step
   const choice =
     evaluation.inputs === null ? null : chooseLookup(source.mapping.kind, evaluation.inputs, { details })
   const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])
@@ -139,8 +139,8 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     missed_lookups: lookups.slice(0, missed.length),
     job,
     record: found.at(-1)?.record ?? null,
-    fields: found.flatMap((one) =>
-      explainFields(deps.served.get(one.service) ?? source, one, { row, columns, skipped, changes, names }),
+    fields: found.flatMap((hit) =>
+      explainFields(deps.served.get(hit.service) ?? source, hit, { row, columns, skipped, changes, names }),
     ),
     changes: changes.map((change) => toRowChange(source, change, names)),
     next,
@@ -284,9 +284,9 @@ export function explainFields(
   const now = coerceRecord(source, record, confidence)
   const service = toServiceName(situation.names, lookup.service)
   return source.outputs.map(({ column, mapping: { field, sql } }) => {
-    const isOf = (one: { readonly column: string }): boolean => one.column === column
+    const isOf = (cell: { readonly column: string }): boolean => cell.column === column
     const current = situation.columns.find(isOf)
-    const stored = situation.skipped.find((one) => isOf(one) && one.service === service.service)
+    const stored = situation.skipped.find((cell) => isOf(cell) && cell.service === service.service)
     const misfit = now.skipped.find(isOf)
     const value = sql === null ? now.values[column] : undefined
     return {
@@ -424,7 +424,7 @@ function toColumnStates(
 ): ColumnState[] {
   const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
   return current.cells.map(({ column, value, blank }) => {
-    const writer = blank ? undefined : writers.find((one) => holdsWrite(one, column, value))
+    const writer = blank ? undefined : writers.find((writer) => holdsWrite(writer, column, value))
     const change = writer?.changes.find(({ after }) => isDeepStrictEqual(after[column], value))
     return {
       column,

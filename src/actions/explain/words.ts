@@ -67,7 +67,7 @@ export function listLookupFacts(
         ? 'no valid input'
         : `not yet; next lookup ${describeRequest(row.lookup_request)}`
   const facts: readonly (Fact | false | null)[] = [
-    ...missed.map((one): Fact => ['Before', describeWithService(one), describeResult(one, now)]),
+    ...missed.map((miss): Fact => ['Before', describeWithService(miss), describeResult(miss, now)]),
     lookup === null && row.exists && ['Lookup', next],
     lookup && ['Lookup', describeWithService(lookup), describeCalls(lookup, now)],
     lookup && ['Result', describeResult(lookup, now)],

@@ -42,7 +42,7 @@ export async function planSource(
     const lacking = page.candidates.filter(({ lacks }) => lacks)
     const picked = page.candidates.filter(({ lacks }, index) => lacks && !page.suppressed.has(index))
     counts.rows += page.scanned
-    for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
+    for (const name of ['complete', 'fresh', 'held'] as const) counts[name] += page.dispositions[name] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
     counts.complete += page.candidates.length - lacking.length
     counts.picked += lacking.length
@@ -70,7 +70,7 @@ export async function planSource(
   }
 }
 
-/** Rows that are named of those that one condition leaves out. */
+/** Named rows that one condition leaves out. */
 const LISTED_OF_CONDITION = 5
 
 type OutsideCounts = Pick<
@@ -99,7 +99,7 @@ async function countOutside(
 ): Promise<OutsideCounts> {
   const { mapping, keyColumns } = source
   const isUnfiltered =
-    mapping.where.length === 0 && mapping.joins === null && keyColumns.every((one) => one.notNull)
+    mapping.where.length === 0 && mapping.joins === null && keyColumns.every(({ notNull }) => notNull)
   if (isUnfiltered && where === null && read !== null)
     return { ...NOT_COUNTED, table: read, without_key: 0, filtered_out: 0, where_out: 0, conditions: [] }
   if (read === null && !listsFiltered) return NOT_COUNTED
@@ -149,7 +149,7 @@ async function planPage(
   const read = { ...position, changedSince: null, staleSince: null, live, service }
   const readPage = async (tx: Tx): Promise<CandidatePage> => {
     const whole = await readCandidates(tx, source, { ...read, size })
-    const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
+    const picked = whole.candidates.filter((candidate) => candidate.lacks && candidate.settledUntil === null)
     const last = room === null ? undefined : picked[room - 1]
     // Up to the last row within the limit, so that every count is of the same rows.
     return last === undefined || last.key === whole.last

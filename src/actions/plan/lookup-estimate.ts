@@ -88,7 +88,7 @@ export class LookupEstimate {
   #count(flags: number, by: 1 | -1): void {
     if ((flags & IS_WANTED) !== 0) this.#distinct += by
     const kind = ALL_LOOKUP_KINDS[flags >> KIND_SHIFT]
-    const use = USES.find((one) => (flags & FLAGS[one]) !== 0)
+    const use = USES.find((name) => (flags & FLAGS[name]) !== 0)
     if (kind !== undefined && use !== undefined) this.#requests[use][kind] += by
   }
 

@@ -32,7 +32,7 @@ export async function createPlan(
     estimate: new LookupEstimate(),
     account: openAccount(service, options),
   }))
-  const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((one) => [one.source, one]))
+  const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((entry) => [entry.source, entry]))
   const names = planned.flatMap(({ sources }) => sources.map(({ name }) => name))
   const paused = await pauses.filterPaused(db, [...new Set([...names, ...leftOut.keys()])].sort())
   const sources: SourcePlan[] = []
@@ -75,13 +75,13 @@ export async function createPlan(
 
 /** The services of each source, in its order, as far as the source fits their mapping. */
 function listSteps(services: readonly (PlannedService & CountedService)[]): PlannedStep[][] {
-  const turns = services.flatMap((service) => service.sources.map((source) => ({ service, source })))
+  const planned = services.flatMap((service) => service.sources.map((source) => ({ service, source })))
   const bySource = Map.groupBy(
-    turns.filter(({ source }) => isFit(source)),
+    planned.filter(({ source }) => isFit(source)),
     ({ source }) => source.name,
   )
   const placeOf = ({ source: { mapping } }: PlannedStep): number =>
-    mapping.steps.findIndex(({ turn }) => turn.service === mapping.turn.service)
+    mapping.steps.findIndex(({ step }) => step.service === mapping.step.service)
   return [...bySource.values()].map((steps) => steps.toSorted((a, b) => placeOf(a) - placeOf(b)))
 }
 

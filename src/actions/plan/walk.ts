@@ -86,7 +86,7 @@ export class SourceWalk {
       const answers = new LookupMap<StoredAnswer>()
       for (const [n, lookup] of distinct.entries()) answers.set(lookup, stored[n] ?? NO_ANSWER)
       unusable ??= chains.filter(({ row, lookups }) => isUnusable(row.candidate, lookups))
-      const { next } = step.source.mapping.turn
+      const { next } = step.source.mapping.step
       rows = chains.flatMap(({ row, lookups }): WalkingRow[] => {
         const isMissed = countLookups(step, lookups, answers, row.isCertain)
         const isFound = row.isFound || isMissed === false
@@ -138,7 +138,7 @@ function toLookupChain(
   if (bestChoice.lookup === null) return { lookups: [], reason: describeUnusable(bestChoice.notes) }
   if (!hasCascade(source.mapping)) return { lookups: [bestChoice.lookup], reason: '' }
   const missedKinds = candidate.missed?.kinds ?? []
-  const all = [...listIdentifiers(source, candidate, source.mapping.turn)].flatMap(
+  const all = [...listIdentifiers(source, candidate, source.mapping.step)].flatMap(
     ({ lookup }) => lookup ?? [],
   )
   return { lookups: all.filter(({ kind }) => !missedKinds.includes(kind)), reason: '' }

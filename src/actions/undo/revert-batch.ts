@@ -15,7 +15,7 @@ import {
 import { inTransaction, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 
 /** Changes of one source, each of a different row. */
-export interface RevertBatch {
+export interface ChangeBatch {
   readonly source: Source
   readonly changes: readonly UndoableChange[]
 }
@@ -52,7 +52,7 @@ type RevertDeps = TableDeps & { readonly sources: ReadonlyMap<string, Source> }
 export function revertBatch(
   deps: RevertDeps,
   context: UndoContext,
-  { source, changes: batch }: RevertBatch,
+  { source, changes: batch }: ChangeBatch,
 ): Promise<RevertResult> {
   return inTransaction(
     deps.db,
@@ -135,7 +135,7 @@ export type PreviewedCells = Map<string, Map<string, unknown>>
  */
 export function previewRevert(
   deps: RevertDeps,
-  { source, changes: batch }: RevertBatch,
+  { source, changes: batch }: ChangeBatch,
   previewed: PreviewedCells | null,
 ): Promise<RevertResult> {
   return inTransaction(
@@ -162,7 +162,7 @@ function afterNewerUndos(
   previewed: PreviewedCells,
 ): WriteResult {
   if (change === undefined || (result.outcome !== 'written' && result.outcome !== 'unchanged')) return result
-  const row = rowIdentity(source, change.key)
+  const row = identifyRow(source, change.key)
   const cells = previewed.get(row) ?? new Map<string, unknown>()
   previewed.set(row, cells)
   const isBack = (column: string): boolean =>
@@ -246,7 +246,7 @@ function pickColumns<Value>(
 export function toRevertBatches(
   page: readonly UndoableChange[],
   sources: ReadonlyMap<string, Source>,
-): { readonly batches: readonly RevertBatch[]; readonly unknown: readonly UndoableChange[] } {
+): { readonly batches: readonly ChangeBatch[]; readonly unknown: readonly UndoableChange[] } {
   const changesPerRow = new Map<string, number>()
   const rounds: Map<string, { readonly source: Source; readonly changes: UndoableChange[] }>[] = []
   const unknown: UndoableChange[] = []
@@ -256,7 +256,7 @@ export function toRevertBatches(
       unknown.push(change)
       continue
     }
-    const row = rowIdentity(source, change.key)
+    const row = identifyRow(source, change.key)
     const newerChanges = changesPerRow.get(row) ?? 0
     changesPerRow.set(row, newerChanges + 1)
     const roundBySource = (rounds[newerChanges] ??= new Map())
@@ -268,11 +268,11 @@ export function toRevertBatches(
 }
 
 /** Identifies a row: the same for two sources that share table and key. */
-export const rowIdentity = (source: Source, key: string): string =>
+export const identifyRow = (source: Source, key: string): string =>
   JSON.stringify([source.table.sql, source.keyColumns.map((column) => column.name), key])
 
 /** The names of the sources that share table and key with a source, its own included. */
 export const listSharingSources = (source: Source, sources: ReadonlyMap<string, Source>): string[] =>
   [...new Map([...sources, [source.name, source]]).values()]
-    .filter((other) => rowIdentity(other, '') === rowIdentity(source, ''))
+    .filter((other) => identifyRow(other, '') === identifyRow(source, ''))
     .map(({ name }) => name)

@@ -12,9 +12,9 @@ import {
   previewRevert,
   revertBatch,
   toRevertBatches,
-  rowIdentity,
+  identifyRow,
   type PreviewedCells,
-  type RevertBatch,
+  type ChangeBatch,
   type RevertResult,
   type RevertOutcome,
 } from './revert-batch.ts'
@@ -34,14 +34,11 @@ export interface UndoOptions {
 }
 
 /**
- * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is a run
- * itself whose writes are changes, so it can be undone in turn. If killed, run it again: what it has
- * reverted is no longer among the changes it looks for.
+ * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is
+ * itself a run with changes, so it can be undone, and repeated after a kill: a reverted change is not found again.
  *
- * Rows locked by other transactions are retried for a while, then left: running the undo again reverts them.
- *
- * The rows are finished with the reason that they were undone. No run writes them again before their
- * inputs change or their record is due.
+ * A row that another transaction locks is retried for a while, then left to the next undo. The rows are finished as
+ * undone: no run writes them again before their inputs change or their record is due.
  * @throws ConfigProblems if there is no such run, or if it is still running
  */
 export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<UndoReport> {
@@ -77,10 +74,10 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
       (source) =>
         listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
     )
-    const isTurn = Object.keys(totals.bySource).some(
-      (name) => (deps.sources.get(name)?.mapping.turn.services.length ?? 0) > 1,
+    const hasSteps = Object.keys(totals.bySource).some(
+      (name) => (deps.sources.get(name)?.mapping.step.services.length ?? 0) > 1,
     )
-    const previewed: PreviewedCells | null = hasShared || isTurn ? new Map() : null
+    const previewed: PreviewedCells | null = hasShared || hasSteps ? new Map() : null
     await forEachBatch({ ...deps, leftOut }, options, totals, summary, (batch) =>
       previewRevert(deps, batch, previewed),
     )
@@ -126,7 +123,7 @@ async function forEachBatch(
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,
-  revert: (batch: RevertBatch) => Promise<RevertResult>,
+  revert: (batch: ChangeBatch) => Promise<RevertResult>,
 ): Promise<void> {
   const broken = new Set(leftOut.map(({ source }) => source))
   const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
@@ -155,7 +152,7 @@ const RETRY_MS = 500
 
 interface RevertQueueOptions {
   readonly db: Database
-  readonly revert: (batch: RevertBatch) => Promise<RevertResult>
+  readonly revert: (batch: ChangeBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void
   readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'lockedWaitMs'>
 }
@@ -168,14 +165,14 @@ class RevertQueue {
   readonly #options: RevertQueueOptions
   /** Rows whose newest change was deferred: an older one must not be reverted before it. */
   #blockedRows = new Set<string>()
-  #deferred: RevertBatch[] = []
+  #deferred: ChangeBatch[] = []
 
   constructor(options: RevertQueueOptions) {
     this.#options = options
   }
 
-  async revert({ source, changes }: RevertBatch): Promise<void> {
-    const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(rowIdentity(source, key))
+  async revert({ source, changes }: ChangeBatch): Promise<void> {
+    const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(identifyRow(source, key))
     this.#defer({ source, changes: changes.filter(isBlocked) })
     let remaining = changes.filter((change) => !isBlocked(change))
     const batchSize = sharedBatchSize(source)
@@ -228,16 +225,16 @@ class RevertQueue {
     return this.#deferred.reduce((sum, batch) => sum + batch.changes.length, 0)
   }
 
-  #defer(batch: RevertBatch): void {
+  #defer(batch: ChangeBatch): void {
     if (batch.changes.length === 0) return
-    for (const { key } of batch.changes) this.#blockedRows.add(rowIdentity(batch.source, key))
+    for (const { key } of batch.changes) this.#blockedRows.add(identifyRow(batch.source, key))
     if (this.#deferredCount < MAX_DEFERRED) this.#deferred.push(batch)
   }
 
   /**
    * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
    */
-  async #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): Promise<void> {
+  async #giveUpRow(batch: ChangeBatch, tableBusy: TableBusyError): Promise<void> {
     if (!tableBusy.isRaised && tableBusy.reason !== 'slow') return this.#defer(batch)
     const reason = await describeTableBusy(this.#options.db, tableBusy, this.#options.policy.sourceTimeoutMs)
     for (const { key } of batch.changes)

@@ -135,7 +135,7 @@ async function* checkScopes(
   const stored = (await services.listServices(db)).map(({ host }) => host)
   const other = stored.find((host) => !own.some(({ address }) => address === host))
   if (other === undefined) return
-  for (const { name, address } of own.filter((one) => !stored.includes(one.address))) {
+  for (const { name, address } of own.filter(({ address }) => !stored.includes(address))) {
     // A service that shares its host has its name after it, which it had not while it was the only one.
     const before = stored.find((host) => address === `${host}/${name}`) ?? other
     yield ofService(
@@ -276,14 +276,16 @@ export async function checkSource(
     const others = problems.filter(({ grant }) => grant === undefined)
     const misfits = steps
       .flatMap(findMisfits)
-      .filter(({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)))
-    const errors: Problem[] = [...problems, ...misfits.map((one) => ({ source: mapping.name, ...one }))]
+      .filter(
+        ({ place }) => !others.some((other) => place === other.place || other.place.startsWith(`${place}.`)),
+      )
+    const errors: Problem[] = [...problems, ...misfits.map((misfit) => ({ source: mapping.name, ...misfit }))]
     const warnings: Problem[] = []
     if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
     const [source] = steps
     if (source !== undefined && problems.length === 0) {
       const wrong = await findWrongRows(db, source)
-      errors.push(...wrong.map((one) => ({ ...one, found: showFound(one) })))
+      errors.push(...wrong.map((problem) => ({ ...problem, found: showFound(problem) })))
       if (wrong.length === 0)
         warnings.push(...(await inTransaction(db, (tx) => explainNoRows(tx, source), CHECK_MS)))
     }

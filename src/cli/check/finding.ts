@@ -42,7 +42,10 @@ export const createUnsetFinding = (name: string, variable: string, expected: str
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {
   if (error instanceof ConfigProblems) return createFailedFinding(name, ...error.problems)
   if (error instanceof SourceProblems)
-    return createFailedFinding(name, ...error.problems.map((one) => ({ ...one, found: showFound(one) })))
+    return createFailedFinding(
+      name,
+      ...error.problems.map((problem) => ({ ...problem, found: showFound(problem) })),
+    )
   const problem = explainDatabaseError(error, env['DATABASE_URL'])
   if (problem !== null) return createFailedFinding(name, problem)
   throw error

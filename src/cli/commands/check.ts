@@ -43,17 +43,17 @@ export const checkCommand = defineCommand(checkParser, {
     const { flags, stdout } = call
     const checks: Finding[] = []
     let shown: string[] = []
-    for await (const one of runChecks(call)) {
-      const isOfAnother = one.service !== checks.at(-1)?.service
-      checks.push(one)
+    for await (const check of runChecks(call)) {
+      const isOfAnother = check.service !== checks.at(-1)?.service
+      checks.push(check)
       if (flags.json) continue
-      const heading = one.service === undefined ? [] : [stdout.paint('heading', one.service)]
+      const heading = check.service === undefined ? [] : [stdout.paint('heading', check.service)]
       // The problems of the finding before end with a blank line.
       const space = shown.at(-1) === '' ? [] : ['']
-      shown = [...(isOfAnother ? [...space, ...heading] : []), ...renderFinding(one, stdout)]
+      shown = [...(isOfAnother ? [...space, ...heading] : []), ...renderFinding(check, stdout)]
       stdout.lines(shown)
     }
-    const ok = checks.every((one) => one.verdict !== 'error')
+    const ok = checks.every(({ verdict }) => verdict !== 'error')
     return {
       json: { ok, checks },
       text: () => renderVerdict(checks, stdout),

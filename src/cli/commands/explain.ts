@@ -95,9 +95,9 @@ function renderValues({ row, source }: RowHistory, output: Output): string[] {
     output,
     [...inputs, ...columns],
     [
-      { title: 'column', text: (one) => one.name, minColumns: 8 },
-      { title: 'value', text: (one) => one.value, minColumns: 10 },
-      { title: 'written by', text: (one) => one.from },
+      { title: 'column', text: ({ name }) => name, minColumns: 8 },
+      { title: 'value', text: ({ value }) => value, minColumns: 10 },
+      { title: 'written by', text: ({ from }) => from },
     ],
     { indent: 2 },
   )

@@ -70,7 +70,7 @@ export const failuresCommand = defineCommand(failuresParser, {
   },
 })
 
-/** The sources of `--source`: also those that left the configuration, as long as they have rows. */
+/** The sources of `--source`: also sources that left the configuration, as long as they have rows. */
 async function chooseFilter(
   db: Database,
   source: string | null,
@@ -169,11 +169,11 @@ export function renderFailures(
       output,
       reasons,
       [
-        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
+        { title: 'rows', text: ({ rows }) => formatCount(rows), number: true },
         STATE_COLUMN,
         { ...SOURCE_COLUMN, ifDifferent: true },
-        { title: 'service', text: (one) => one.service ?? '', minColumns: 6 },
-        { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
+        { title: 'service', text: ({ service }) => service ?? '', minColumns: 6 },
+        { title: 'reason', text: ({ reason }) => reason, minColumns: 12, wraps: true },
       ],
       { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
     ),

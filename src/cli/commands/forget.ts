@@ -224,9 +224,9 @@ const EXPECTED: Readonly<Record<NamedKind, string>> = {
 function renderForget(report: ForgetReport, output: Output): string[] {
   const { paint } = output
   const { erased, searched, remaining, unsearched, dry_run: dry } = report
-  const nothing = Object.values(erased).every((one) => one === 0)
+  const nothing = Object.values(erased).every((count) => count === 0)
   const places = `${pluralize(searched.columns, 'column')} of ${pluralize(searched.tables, 'table')}`
-  const found = remaining.reduce((sum, one) => sum + one.rows, 0)
+  const found = remaining.reduce((sum, { rows }) => sum + rows, 0)
   const fate = nothing
     ? `No stored data found${dry ? '.' : '; further lookups are suppressed.'}`
     : dry
@@ -239,8 +239,8 @@ function renderForget(report: ForgetReport, output: Output): string[] {
       ...(nothing ? [] : erasedFields(erased)),
       ['Searched', places, found === 0 ? 'nothing left' : `found in ${pluralize(found, 'row')}`],
     ]),
-    ...remaining.map((one) =>
-      paint('bad', `  still in ${pluralize(one.rows, 'row')} of fillrate.${one.table}.${one.column}`),
+    ...remaining.map((place) =>
+      paint('bad', `  still in ${pluralize(place.rows, 'row')} of fillrate.${place.table}.${place.column}`),
     ),
     ...unsearched.map(({ source, reason }) => paint('bad', `  not searched: ${source} (${reason})`)),
     unsearched.length > 0 &&

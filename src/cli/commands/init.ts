@@ -48,7 +48,7 @@ export const initCommand = defineCommand(
 
 /** The proposed sources, and what the role may not read or write. */
 function renderProposal({ tables, sources, left }: Proposal, output: Output): string[] {
-  const grants = new Set([...sources, ...left].flatMap((one) => one.grants))
+  const grants = new Set([...sources, ...left].flatMap(({ grants }) => grants))
   const render = (title: string, lines: readonly string[]): string[] =>
     lines.length === 0
       ? []

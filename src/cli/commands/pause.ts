@@ -55,7 +55,7 @@ async function change(
   const db = await useDatabase(call)
   const before = await store.listPaused(db)
   // A paused source that was removed from the configuration can still be resumed.
-  const known = [...Object.keys(sources), ...(pause === null ? before.map((one) => one.source) : [])]
+  const known = [...Object.keys(sources), ...(pause === null ? before.map(({ source }) => source) : [])]
   const names = expandSourceNames(call.args[0], known)
   const changed = await auditCommand(
     db,
@@ -70,7 +70,7 @@ async function change(
   const describe = (name: string): string => {
     const isChanged = changed.includes(name)
     if (pause === null) return `${name} ${isChanged ? 'resumed' : 'was not paused'}.`
-    const at = paused.find((one) => one.source === name)?.resume_at ?? null
+    const at = paused.find(({ source }) => source === name)?.resume_at ?? null
     const until = at === null ? null : `It resumes by itself ${relativeTime(at, call.now())}.`
     const what = isChanged
       ? 'paused: runs skip it. Rows picked before are finished.'

@@ -110,7 +110,7 @@ export const runCommand = defineCommand(
       return {
         json: report,
         text: () => renderReport(report, stdout),
-        exit: exitZeroOn.some((one) => Number(one) === exit) ? Exit.done : exit,
+        exit: exitZeroOn.some((code) => Number(code) === exit) ? Exit.done : exit,
       }
     },
   },
@@ -118,7 +118,9 @@ export const runCommand = defineCommand(
 
 /** The reason why a run failed is an error, so it is written to standard error. */
 function printFailure({ reason, status, services }: RunReport, stderr: Output): void {
-  const refused = services?.flatMap((one) => (one.status === 'unauthorized' ? one.service : [])) ?? [null]
+  const refused = services?.flatMap(({ status, service }) => (status === 'unauthorized' ? service : [])) ?? [
+    null,
+  ]
   const variables = refused.flatMap((name) =>
     (['API_KEY', 'AUTH', 'BASE_URL'] as const).map((variable) => toVariable(name, variable)),
   )

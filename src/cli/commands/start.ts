@@ -40,7 +40,7 @@ export const startCommand = defineCommand(
         signal,
         onReload: call.onReload ?? (() => {}),
         readConfig: () => readConfig(call),
-        open: (config, own, isRequired) => openApp({ config, environment, log, own, isRequired }),
+        open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
         onListening: (listens) =>
           printAnswer(call, {
             json: { listens, public_url: environment.publicUrl },

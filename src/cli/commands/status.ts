@@ -32,7 +32,7 @@ export const statusCommand = defineCommand(
       const isInvalid = config instanceof ConfigProblems
       const conditions = await listConditions(db, await readDueTimes(config, now()))
       const report: StatusReport = {
-        conditions: conditions.map((one) => toConditionReport(one, now())),
+        conditions: conditions.map((condition) => toConditionReport(condition, now())),
         ...(await createStatusReport(db, isInvalid ? null : config)),
       }
       printAnswer(call, {

@@ -122,9 +122,9 @@ function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Out
     '',
     ...renderTable(output, columns, [
       { ...SOURCE_COLUMN, ifDifferent: true },
-      { title: 'column', text: (one) => one.column, minColumns: 8 },
-      { title: restored, text: (one) => formatCount(one.restored), number: true },
-      { title: 'kept', text: (one) => (one.kept === 0 ? '' : formatCount(one.kept)), number: true },
+      { title: 'column', text: ({ column }) => column, minColumns: 8 },
+      { title: restored, text: ({ restored }) => formatCount(restored), number: true },
+      { title: 'kept', text: ({ kept }) => (kept === 0 ? '' : formatCount(kept)), number: true },
     ]),
     cells.touched > 0 && output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`),
   ])

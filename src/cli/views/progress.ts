@@ -97,7 +97,7 @@ export function formatProgress(progress: RunProgress, perSecond: number | null):
 
 /** Why the run is stalled, else that another client uses the key. */
 function formatNotice({ stallReason, rate, services = [] }: RunProgress): string | null {
-  const stalled = services.find((one) => one.stallReason !== null)
+  const stalled = services.find(({ stallReason }) => stallReason !== null)
   if (stalled !== undefined) return `${stalled.service}: ${stalled.stallReason}`
   return stallReason ?? (rate?.sharedKey ? SHARED_KEY_NOTICE : null)
 }

@@ -314,10 +314,10 @@ export function renderDryRun({ columns, sample }: DryRunReport, output: Output):
     [
       {
         title: 'column',
-        text: (one) => (several ? `${one.source}.${one.column}` : one.column),
+        text: ({ source, column }) => (several ? `${source}.${column}` : column),
         minColumns: 10,
       },
-      { title: 'cells', text: (one) => formatCount(one.written), number: true },
+      { title: 'cells', text: ({ written }) => formatCount(written), number: true },
     ],
     { indent: 2 },
   )

@@ -32,13 +32,13 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   const { conditions, limits, fill_rate, rows } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   return [
-    ...conditions.flatMap((one) => [...renderCondition(one, output, now), '']),
+    ...conditions.flatMap((condition) => [...renderCondition(condition, output, now), '']),
     ...(names.length > MAX_FULL_SOURCES
       ? [...renderSourceTable(names, report, output), '']
       : names.flatMap((name) => [...renderSource(name, report, output, now), ''])),
     ...[
       ...report.slowed_writes.map(toSlowedField),
-      ...report.deleted.map((one) => toDeletedField(one, now)),
+      ...report.deleted.map((deleted) => toDeletedField(deleted, now)),
     ].flatMap((field) => [...renderFields(output, [field]), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
     ...renderFields(output, [
@@ -61,7 +61,7 @@ const countFailed = (rows: StatusReport['rows'][string] | undefined): number =>
 /** Why runs do not pick from a source; null: they do. */
 function findHold({ conditions, paused }: StatusReport, name: string): 'left out' | 'paused' | null {
   if (conditions.some(({ kind, source }) => kind === 'source_broken' && source === name)) return 'left out'
-  return paused.some((one) => one.source === name) ? 'paused' : null
+  return paused.some(({ source }) => source === name) ? 'paused' : null
 }
 
 const renderSourceTable = (names: readonly string[], report: StatusReport, output: Output): string[] =>
@@ -101,7 +101,7 @@ function renderCondition(
 function renderSource(name: string, report: StatusReport, output: Output, now: number): string[] {
   const { paint } = output
   const [rows, fillRate] = [report.rows[name], report.fill_rate[name]]
-  const pause = report.paused.find((one) => one.source === name) ?? null
+  const pause = report.paused.find(({ source }) => source === name) ?? null
   const hold = findHold(report, name) === 'left out' ? 'left out' : formatPause(pause, now)
   const lines = [`${paint('heading', name)}${hold === null ? '' : `  ${paint('warn', hold)}`}`]
   if (rows === undefined || rows.total === 0) lines.push(`  ${paint('quiet', 'no row was picked yet')}`)
@@ -177,9 +177,9 @@ function workFields(
           : `the latest, ${ended}`
         : (last?.reason ?? ''),
     ],
-    ...readServiceTotals(last?.totals).map((one, n): Field => [
+    ...readServiceTotals(last?.totals).map((total, n): Field => [
       n === 0 ? `Run ${last?.id ?? ''}` : '',
-      ...describeShare(one),
+      ...describeShare(total),
     ]),
     ['Jobs', formatStates(jobs)],
     [
@@ -200,9 +200,9 @@ const describeShare = ({ service, status, lookups, cells }: ServiceReport): [str
 function spendFields({ today, last_30_days: month, budgets, services = [] }: SpendReport): Field[] {
   return [
     ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`],
-    ...services.map((one, n): Field => [
+    ...services.map((entry, n): Field => [
       n === 0 ? 'By service' : '',
-      `${one.service}: ${formatSpend(one.last_30_days)} in 30 days`,
+      `${entry.service}: ${formatSpend(entry.last_30_days)} in 30 days`,
     ]),
     ...budgets
       .filter(({ limit }) => limit !== null)

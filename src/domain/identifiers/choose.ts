@@ -20,10 +20,13 @@ export interface ChosenLookup {
 }
 
 /**
- * Chooses the lookup for a row: its first usable identifier, in the order of `LOOKUP_KINDS`. `notes` lists the invalid
- * ones before it, and what is left out of it. With `after`, only identifiers that follow that kind count: the next step of a
- * cascade; with `takes`, those that the service takes; `details` are sent with name and company. If none is usable the lookup is null and the notes say why, `no input` if all are blank.
+ * Chooses the lookup for a row: its first usable identifier, in the order of `LOOKUP_KINDS`. `notes` lists the
+ * invalid identifiers before it, and what is left out of it. If none is usable the lookup is null and the notes say
+ * why, `no input` if all are blank.
  * @param raw without the inputs that the source does not have
+ * @param options.after only identifiers that follow this kind count: the next step of a cascade
+ * @param options.takes only these inputs count: those that the service takes
+ * @param options.details sent with name and company
  */
 export function chooseLookup(
   kind: SourceKind,

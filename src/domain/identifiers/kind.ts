@@ -22,7 +22,8 @@ export const BY_KIND: Readonly<Record<LookupKind, string>> = {
   domain: 'by domain',
 }
 
-const isNameDetail = (input: InputName): input is NameDetail => NAME_DETAILS.some((one) => one === input)
+const isNameDetail = (input: InputName): input is NameDetail =>
+  NAME_DETAILS.some((detail) => detail === input)
 
 /** What an input of a source identifies a row by, alone or with its partner. */
 export const toLookupKind = (input: InputName): LookupKind =>

@@ -11,15 +11,13 @@ const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu
 type NamePart = 'name' | 'company' | NameDetail
 
 /**
- * Normalizes a person's name and company; both are required. They are sent as typed, with white space collapsed, and
- * compared case-folded in compatibility form (so that full-width letters equal plain ones). A blank name is first and last name
- * joined. Of the details only those that the service takes are sent, the domain normalized; it then
- * stands for a company that is missing or unusable. An unusable detail is left out, with a note.
+ * Normalizes a person's name and company, both required: sent as typed with white space collapsed, compared
+ * case-folded in compatibility form, so that full-width letters equal plain ones. A blank name is first and last
+ * name joined; a usable domain stands for a missing company. An unusable detail is left out, with a note.
  *
- * The key is `name|company` with spaces as `+`, such as `jane+doe|acme+as`: without white space and unambiguous, because
- * `+`, `|` and `%` themselves are percent-encoded. With a detail it has five parts, what is not sent empty:
- * `jane+van+doe||jane|van+doe|acme.com`.
- * @param details those that the service takes
+ * The key is `name|company` with spaces as `+`, such as `jane+doe|acme+as`; it is unambiguous because `+`, `|` and
+ * `%` are percent-encoded. With a detail it has five parts: `jane+van+doe||jane|van+doe|acme.com`.
+ * @param details those that the service takes; no other is sent
  */
 export function normalizeNameCompany(
   raw: { readonly [Part in NamePart]?: string | null },
@@ -87,9 +85,9 @@ function toKey(input: NameInput): string {
  */
 export function listNameKeys(key: string): string[] {
   const [name, company, first, last, domain] = key.split('|')
-  const names = [name, first && last && `${first}+${last}`].filter((one) => one)
-  const companies = [company, domain].filter((one) => one)
-  return [...new Set([key, ...names.flatMap((one) => companies.map((other) => `${one}|${other}`))])]
+  const names = [name, first && last && `${first}+${last}`].filter((name) => name)
+  const companies = [company, domain].filter((company) => company)
+  return [...new Set([key, ...names.flatMap((name) => companies.map((other) => `${name}|${other}`))])]
 }
 
 function toKeyPart(text: string): string {

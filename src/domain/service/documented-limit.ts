@@ -11,9 +11,9 @@ export interface RateDefinition {
    */
   readonly headers?: (headers: ServiceAnswer['headers']) => ServiceAnswer['headers']
   /**
-   * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
-   * keep to them from the first one on. Where headers state a limit too, the stricter one holds. Polls of jobs count against
-   * the limit of `bulk`, unless they have one of their own.
+   * Limits that no header need state, `60 per minute`: for all calls together or by endpoint, kept from the first
+   * call on. Where headers state a limit too, the stricter one holds. Polls count against the limit of `bulk`,
+   * unless `poll` has one.
    * @example
    * const limit: RateDefinition['limit'] = ['100 per minute', '5000 per day', '50000 per month']
    * @example

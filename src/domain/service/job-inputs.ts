@@ -10,7 +10,7 @@ export function toJobInputs(given: GivenInputs): JobInputs {
 /** The inputs of a job as they are stored, in the service's field names. Null: erased. */
 export const readStoredInputs = (stored: readonly (Readonly<Record<string, string>> | null)[]): JobInputs =>
   toJobInputs({
-    inputs: stored.map((one) => readStoredInput(one ?? {})),
+    inputs: stored.map((input) => readStoredInput(input ?? {})),
   })
 
 /** An input as it is stored. */

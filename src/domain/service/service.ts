@@ -197,7 +197,7 @@ function createLookupCall<Input extends object>(
 
 /** Every endpoint of jobs. */
 export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'companyBulk'>): BulkCall[] =>
-  [bulk, companyBulk].filter((one) => one !== null)
+  [bulk, companyBulk].filter((call) => call !== null)
 
 function createBulkCall(
   { path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
@@ -210,7 +210,7 @@ function createBulkCall(
   return {
     endpoint: `POST ${path}` as ServiceEndpoint,
     kind: 'bulk',
-    kinds: ALL_LOOKUP_KINDS.filter((one) => inputs.includes(one)),
+    kinds: ALL_LOOKUP_KINDS.filter((kind) => inputs.includes(kind)),
     size,
     results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
     needsWebhook: results !== 'answer' && !poll,
@@ -263,11 +263,11 @@ function encodeForm(value: unknown): string {
   if (!isObject(value)) throw new TypeError('a form is made of an object, such as { email: input.email }')
   const fields = new URLSearchParams()
   for (const [name, content] of Object.entries(value))
-    for (const one of Array.isArray(content) ? content : [content]) {
-      if (one === null || one === undefined) continue
-      if (typeof one === 'object' || typeof one === 'function')
-        throw new TypeError(`a form has flat values: \`${name}\` holds ${describeHeld(one)}`)
-      fields.append(name, String(one))
+    for (const value of Array.isArray(content) ? content : [content]) {
+      if (value === null || value === undefined) continue
+      if (typeof value === 'object' || typeof value === 'function')
+        throw new TypeError(`a form has flat values: \`${name}\` holds ${describeHeld(value)}`)
+      fields.append(name, String(value))
     }
   return fields.toString()
 }
@@ -360,7 +360,7 @@ export function withStatedCredits(delivery: ServiceDelivery): ServiceDelivery {
       isResultObject(item) ? toStated(item['credits']) : null,
     ),
   }
-  return stated.job === null && stated.results.every((one) => one === null)
+  return stated.job === null && stated.results.every((result) => result === null)
     ? delivery
     : { ...delivery, stated }
 }
@@ -378,7 +378,7 @@ export function shareCredits(credits: number, weights: readonly number[]): numbe
   const [shares, of] = sum > 0 ? [weights, sum] : [weights.map(() => 1), weights.length]
   // In whole units: a sum of them is exact.
   const unit =
-    [1, 10, 100, 1_000, 10_000, 100_000].find((one) => Number.isInteger(roundCredits(credits * one))) ?? 1e6
+    [1, 10, 100, 1_000, 10_000, 100_000].find((n) => Number.isInteger(roundCredits(credits * n))) ?? 1e6
   const units = Math.round(credits * unit)
   const parts = shares.map((weight) => (units * weight) / of)
   const whole = parts.map(Math.floor)

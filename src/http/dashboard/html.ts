@@ -1,5 +1,5 @@
 /** Safe HTML, created by `html` only. */
-export class Html {
+export class SafeHtml {
   readonly text: string
   constructor(text: string) {
     this.text = text
@@ -10,7 +10,7 @@ export class Html {
 }
 
 /** Interpolated values. Text is escaped; null, undefined and false render nothing. */
-export type HtmlPart = Html | string | number | null | undefined | false | readonly HtmlPart[]
+export type HtmlPart = SafeHtml | string | number | null | undefined | false | readonly HtmlPart[]
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -20,18 +20,18 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one)
+const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? char)
 
 function render(part: HtmlPart): string {
-  if (part instanceof Html) return part.text
+  if (part instanceof SafeHtml) return part.text
   if (part === null || part === undefined || part === false) return ''
   if (typeof part === 'object') return part.map(render).join('')
   return escapeHtml(String(part))
 }
 
 /** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
-export const html = (texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Html =>
-  new Html(texts.map((text, n) => text + render(values[n])).join(''))
+export const html = (texts: TemplateStringsArray, ...values: readonly HtmlPart[]): SafeHtml =>
+  new SafeHtml(texts.map((text, n) => text + render(values[n])).join(''))
 
 /** A URL with an encoded query; null values are omitted. */
 export function buildUrl(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

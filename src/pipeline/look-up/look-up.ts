@@ -294,8 +294,8 @@ const storeForSure = <T>(deps: Pick<CallDeps, 'log'>, act: () => Promise<T>): Pr
   })
 
 /**
- * Stores answers in batches: those of a moment together, by a statement that also leases the next lookups. An answer waits for others up to
- * `GATHER_MS`, and until half the slots have one: the other half keeps the service busy meanwhile.
+ * Stores answers in batches, by a statement that also leases the next lookups. An answer waits for others up to
+ * `GATHER_MS`, and until half the slots have an answer: the other half keeps the service busy meanwhile.
  * @param queue which lookups to lease
  * @param options.mayLease whether any are to be leased
  * @param options.isAwaited whether an answer is to be stored at once

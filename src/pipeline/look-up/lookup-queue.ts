@@ -30,9 +30,9 @@ const MAX_READY_MS = 1_000
  *        ▲                 │
  *        └──── release ────┘  after a second, and at the end
  *
- * A slot that finds none ready leases, which costs it a round trip and a commit, and from then on as many more are kept ready. They are
- * leased by the statements that store answers (`planAhead`). One lease is under way at a time: two would wait for each other's lock
- * of the run's queue in Postgres. From its lease to its answer a lookup is in doubt if the process dies.
+ * A slot that finds none ready leases, at the cost of a round trip and a commit; from then on the statements that
+ * store answers lease ahead (`planAhead`). One lease is under way at a time: two would wait for each other's lock
+ * of the run's queue. From its lease to its answer a lookup is in doubt if the process dies.
  */
 export class LookupQueue {
   readonly #deps: LookupQueueDeps

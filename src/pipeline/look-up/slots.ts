@@ -14,13 +14,13 @@ const toRank = (priority: Priority, isBulk: boolean): Rank =>
 const MAX_UNSTORED_BYTES = 8 * 1024 * 1024
 
 /**
- * Limits the concurrent calls of a process, over all its runs. Permits bound how many calls the service allows; slots
- * bound how many wait for a response at once. Waiters are served by urgency, and some slots can be reserved for live
- * sync, so that it never waits for the slow responses of a backfill.
+ * Limits the concurrent calls of a process, over all its runs: permits bound the calls that the service allows,
+ * slots the calls that wait for a response. Waiters are served by urgency, and some slots are reserved for live
+ * sync, which never waits for a backfill.
  *
- * A slot is free when its answer arrives, not when it is stored: a call would wait for a commit, and answers would be stored
- * in small batches. In return a crash also loses the answers that wait to be stored, so they are bounded too: by as many as
- * there are slots, and by their bytes.
+ * A slot is free when its answer arrives: until it is stored, a call would wait for a commit, and batches would be
+ * small. A crash also loses answers that wait to be stored, so the slots bound their number, and a limit their
+ * bytes.
  */
 export class PrioritySemaphore {
   readonly capacity: number
@@ -89,7 +89,7 @@ export class PrioritySemaphore {
   release(slots: number): void {
     if (slots === 0) return
     this.#used -= slots
-    // Wake all, the most urgent first; those that find no slot wait again.
+    // Wake all, the most urgent first; a waiter that finds no slot waits again.
     for (const rank of ORDER) {
       if (this.#waiters[rank].size === 0) continue
       const waiting = [...this.#waiters[rank]]

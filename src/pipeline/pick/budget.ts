@@ -277,4 +277,4 @@ const leftOf = (limit: number | null, spent = 0): number =>
   limit === null ? Number.MAX_SAFE_INTEGER : Math.max(0, roundCredits(limit - spent))
 
 const sum = (rows: ReadonlyMap<string, number>): number =>
-  [...rows.values()].reduce((total, one) => total + one, 0)
+  [...rows.values()].reduce((total, n) => total + n, 0)

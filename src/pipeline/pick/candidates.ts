@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { statesThatGoOn, Row, type EarlierSteps } from '../../domain/row.ts'
+import { statesThatGoOn, Row, type StepsBefore } from '../../domain/row.ts'
 import {
   filterCastableKeys,
   keysQuery,
@@ -41,7 +41,7 @@ export interface PickCandidate extends PageRow {
    * Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null:
    * none, and no service before it.
    */
-  readonly missed: EarlierLookups | null
+  readonly missed: LookupsBefore | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
   readonly settledUntil: Date | null
   /** Whether it is finished and due again. */
@@ -66,7 +66,7 @@ export interface CandidatePage {
 
 /** A page that was read from the table. */
 export interface ScannedPage extends CandidatePage {
-  /** Of the rows scanned, those that Fillrate knows. */
+  /** The scanned rows that Fillrate knows. */
   readonly known: number
 }
 
@@ -97,16 +97,16 @@ export async function readCandidates(
   const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
   const runningIds = sql`${[...options.live]}::bigint[]`
   const isHeld = sql`r.run_id = any(${runningIds})`
-  // The keys are searched as one array: a search a row costs half as much again, and four times the pages. Neither a row nor
-  // the page of keys can be taken for few, whatever the statistics say of a freshly filled table: a full join is never a
-  // nested loop, and it stays one because the condition does not show that `page` is there; a source that the planner does not
-  // see is not taken for one that has no rows, which Postgres before 17 would search without the keys.
-  // A settled row goes through as few steps as possible: it is neither numbered, sorted nor stored a second time, and what is
-  // settled or complete is counted as what is left of the page. The page is read twice: once for its keys, counts and last key,
-  // which is the last of them because `page` is ordered (to search it took a tenth of the statement), and once for the join.
-  // The counts are a row of their own: as a column of each candidate they were computed, sent and parsed for each, and the last
-  // key was searched among all of them. An outer join to nothing gives that row the columns' types and collations.
-  // A row that Fillrate does not know is never settled: what it knows of a page is counted as what is left, at no cost.
+  // The keys are searched as one array: a search a row costs half as much again, and four times the pages.
+  // A full join is never a nested loop, whatever the statistics say of a table that has just filled, and stays one
+  // because its condition does not show that `page` is there. The source is hidden from the planner: Postgres before
+  // 17 searches one that it takes for empty without the keys.
+  //
+  // A settled row is neither numbered, sorted nor stored again: what is settled or complete, or unknown to
+  // Fillrate, is counted as the rest of the page. The page is read once for keys and counts, and once for the join;
+  // the last key is the last of the array because `page` is ordered (a search for it took a tenth of the
+  // statement). The counts are a row of their own, for which an outer join to nothing gives the columns' types: as
+  // columns of each candidate they were computed, sent and parsed for each.
   const disposition = sql`case when r.state = ${sql.lit(Row.waiting)} and (${isHeld}) then 'held'
                when r.state = ${sql.lit(Row.waiting)} then 'abandoned'
                else ${finishedDispositionSql(source, service)} end`
@@ -139,12 +139,12 @@ export async function readCandidates(
   let [fresh, complete] = [lacking, scanned - lacking]
   const dispositions: Partial<Record<Disposition, number>> = {}
   let known = scanned
-  for (const one of unsettled ?? []) {
-    known -= one.new
-    if (one.disposition === 'complete') continue
-    dispositions[one.disposition] = one.rows
-    fresh -= one.lacking
-    complete -= one.rows - one.lacking
+  for (const counted of unsettled ?? []) {
+    known -= counted.new
+    if (counted.disposition === 'complete') continue
+    dispositions[counted.disposition] = counted.rows
+    fresh -= counted.lacking
+    complete -= counted.rows - counted.lacking
   }
   const candidates = rows.filter(isCandidate).map(withEarlier)
   return {
@@ -221,7 +221,7 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, ${source.mapping.step.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
@@ -289,11 +289,11 @@ function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder<boolean> {
-  const { services } = mapping.turn
+  const { services } = mapping.step
   const last = services.at(-1)
   if (last === undefined)
     return sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
-  // One that the services before the last have left without a match goes on to those that were added since.
+  // A row without a match at any service goes on to the services that were added since.
   return sql`(r.service_id is distinct from ${serviceNumberSql(last)} and (
       r.state in (${sql.join(statesThatGoOn('miss').map((state) => sql.lit(state)))})
       or r.service_id <> all(array(select id from fillrate.services where name = any(${[...services]}::text[])))))`
@@ -308,7 +308,7 @@ export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelat
 }
 
 /** Lookups that were requested before the next one, in the order of their requests. */
-export interface EarlierLookups {
+export interface LookupsBefore {
   readonly ids: readonly number[]
   /** Of those of this service. */
   readonly kinds: readonly LookupKind[]
@@ -317,15 +317,15 @@ export interface EarlierLookups {
    * is done with the row.
    */
   readonly isAnswered?: boolean
-  /** When the last of them may be requested again; of several services the first, or of those that found a record. */
+  /** When the last lookup may be requested again; with several services the first, or the first that found a record. */
   readonly dueAt: string | null
   /** What other services have left. Absent: there is one service. */
-  readonly earlier?: EarlierSteps
+  readonly stepsBefore?: StepsBefore
 }
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
-function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(service)
+function missedLookupsSql(source: Source, service: number): RawBuilder<LookupsBefore | null> {
+  if (source.mapping.step.services.length > 0) return lookupsBeforeSql(service)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
@@ -335,12 +335,12 @@ function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLo
 }
 
 /** The same with the lookups of all services. Not null where the row waits with these inputs. */
-const earlierLookupsSql = (service: number) => sql<EarlierLookups | null>`
+const lookupsBeforeSql = (service: number) => sql<LookupsBefore | null>`
   case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object(
              'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
              'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
              'isAnswered', coalesce(bool_or(l.service_id = ${service} and l.state in ('found', 'rejected')), false),
              'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), min(l.refresh_at)),
-             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
+             'stepsBefore', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`

@@ -2,7 +2,7 @@ import * as budgets from '../../store/budgets.ts'
 import * as rows from '../../store/rows.ts'
 import * as lookups from '../../store/lookups.ts'
 import * as suppressions from '../../store/suppressions.ts'
-import { afterEarlier, Row, type RowOutcome } from '../../domain/row.ts'
+import { afterSteps, Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
@@ -13,7 +13,7 @@ import { toRunService, type PickContext } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { NAME_DETAILS, type ServiceTurn } from '../../domain/mapping.ts'
+import { NAME_DETAILS, type StepPlace } from '../../domain/mapping.ts'
 import { identifierText } from '../../domain/subject.ts'
 import type { Database } from '../../store/open.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
@@ -30,11 +30,11 @@ interface LookupChoice {
  * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet. Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
-  const { kind, turn } = source.mapping
+  const { kind, step } = source.mapping
   const missedKinds = candidate.missed?.kinds ?? []
   const isFirst = missedKinds.length === 0
   const { lookup, notes } = isFirst
-    ? chooseLookup(kind, candidate, turn)
+    ? chooseLookup(kind, candidate, step)
     : chooseNext(source, candidate, missedKinds)
   const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
   return {
@@ -52,7 +52,7 @@ function chooseNext(
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
   if (!hasCascade(source.mapping) || candidate.missed?.isAnswered === true) return { lookup: null, notes }
-  for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {
+  for (const choice of listIdentifiers(source, candidate, source.mapping.step)) {
     notes.push(...choice.notes)
     const { lookup } = choice
     if (lookup === null) return { lookup, notes }
@@ -72,7 +72,7 @@ const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
 export function* listIdentifiers(
   source: Source,
   inputs: Partial<RawInputs>,
-  { takes, details }: Pick<ServiceTurn, 'takes' | 'details'> = { takes: null, details: NAME_DETAILS },
+  { takes, details }: Pick<StepPlace, 'takes' | 'details'> = { takes: null, details: NAME_DETAILS },
 ) {
   for (let previous: LookupKind | null = null; ;) {
     const choice: ChosenLookup = chooseLookup(
@@ -164,7 +164,11 @@ export async function findSuppressedRows(
     ),
   )
   const suppressed = await suppressions.findSuppressed(db, identified)
-  return new Set(identified.flatMap((one) => (suppressed.has(identifierText(one)) ? one.rowIndex : [])))
+  return new Set(
+    identified.flatMap((identifier) =>
+      suppressed.has(identifierText(identifier)) ? identifier.rowIndex : [],
+    ),
+  )
 }
 
 export interface ClaimResult {
@@ -194,7 +198,7 @@ const NOTHING_CLAIMED: ClaimResult = {
 export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
   /** Those that the budget pays, as they are to be claimed. */
   readonly rows: readonly rows.PickedRow[]
-  /** Keys of those that are not requested of this service: the next one may take another identifier, or fill other cells. */
+  /** Keys of rows that are not requested of this service: the next one may take another identifier, or fill other cells. */
   readonly unanswered: readonly string[]
 }
 
@@ -228,12 +232,12 @@ export async function claimCandidates(
   if (candidates.length === 0) return NOTHING_CLAIMED
   const requested = await requestLookups(tx, source, run, candidates, bounds)
   const picked = await rows.claimRows(tx, source.name, run.id, run.live, requested.rows, run.service)
-  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.turn)
+  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.step)
   return { ...requested, picked: picked.length }
 }
 
 /**
- * Chooses the lookups of candidates, and stores those that the budget pays for the run to request. Its first statement ends the wait
+ * Chooses the lookups of candidates, and stores the lookups that the budget pays. Its first statement ends the wait
  * for locks of a user's table (`OnTable`).
  */
 export async function requestLookups(
@@ -342,20 +346,20 @@ function toPickedRow(
   isSuppressed: boolean,
 ): rows.PickedRow {
   const { missed, lacks } = candidate
-  const earlier = missed?.earlier ?? null
+  const before = missed?.stepsBefore ?? null
   const picked = {
     key: candidate.key,
     inputHash: candidate.input_hash,
     settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
-    ...(earlier?.onlyBlanks === true && { onlyBlanks: true }),
+    ...(before?.onlyBlanks === true && { onlyBlanks: true }),
   }
   const finished = (state: RowOutcome['state'], why: string): rows.PickedRow => ({
     ...picked,
-    ...(earlier === null ? { state, reason: why } : afterEarlier({ state, reason: why }, earlier)),
+    ...(before === null ? { state, reason: why } : afterSteps({ state, reason: why }, before)),
     lookup: null,
-    ...(earlier !== null && { nextAt: missed?.dueAt ?? null }),
+    ...(before !== null && { nextAt: missed?.dueAt ?? null }),
   })
   if (!lacks || !lacksHere(candidate)) return finished(Row.unchanged, 'nothing left to fill')
   if (isSuppressed) return { ...finished(Row.suppressed, SUPPRESSED_REASON), tried: [], nextAt: null }

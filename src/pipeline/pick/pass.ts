@@ -146,22 +146,21 @@ interface KeyRange {
 }
 
 /**
- * The key ranges of a table, read in turn, a page each, with pages that double from turn to turn: up to `MAX_PICK_PAGE`, and to
- * `MAX_SCAN_PAGE` while few rows are to be picked. One range is the
- * table in key order. Ranges that start at random keys make what is read first a sample of the whole table, and still
- * read every row once: rows in key order are no sample, because old rows differ from new ones.
+ * The key ranges of a table, read in rounds of one page each. Pages double from round to round: up to `MAX_PICK_PAGE`,
+ * and to `MAX_SCAN_PAGE` while few rows are to be picked. Ranges that start at random keys make the rows read first a
+ * sample of the table, which rows in key order are not, because old rows differ from new ones.
  */
 export class KeyRangeScan {
   #ranges: KeyRange[]
-  #turn = 0
+  #range = 0
   #rows: number
-  /** The most rows to be picked in a page of this turn. */
+  /** The most rows to be picked in a page of this round. */
   #candidates = 0
 
   /**
    * @param splits keys in key order at which the table is split
    * @param rows rows of the first pages
-   * @param random 0..1; shuffles the turns: what ends within a turn would otherwise have read more of the first keys
+   * @param random 0..1; shuffles the ranges: a scan that ends within a round would otherwise have read more of the first keys
    */
   constructor(splits: readonly string[] = [], rows = FIRST_PAGE, random: () => number = Math.random) {
     this.#ranges = [null, ...splits]
@@ -173,7 +172,7 @@ export class KeyRangeScan {
 
   /** Where the next page starts and ends at the latest. */
   get range(): KeyRange {
-    return this.#ranges[this.#turn] ?? { after: null, until: null }
+    return this.#ranges[this.#range] ?? { after: null, until: null }
   }
 
   /** Rows of the next page. */
@@ -192,12 +191,12 @@ export class KeyRangeScan {
    */
   advance(last: string | null, candidates: number): void {
     this.#candidates = Math.max(this.#candidates, candidates)
-    const range = this.#ranges[this.#turn]
+    const range = this.#ranges[this.#range]
     if (range === undefined) return
-    if (last === null) this.#ranges.splice(this.#turn, 1)
-    else this.#ranges[this.#turn++] = { ...range, after: last }
-    if (this.#turn < this.#ranges.length) return
-    this.#turn = 0
+    if (last === null) this.#ranges.splice(this.#range, 1)
+    else this.#ranges[this.#range++] = { ...range, after: last }
+    if (this.#range < this.#ranges.length) return
+    this.#range = 0
     this.#rows = nextScanPage(this.#rows, this.#candidates)
     this.#candidates = 0
   }

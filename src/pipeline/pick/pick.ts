@@ -274,7 +274,8 @@ function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly
   pass.skippedInPhase += skipped.length
   if (pass.phase === 'due' || pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
   // Abandoned rows were counted in their own phase.
-  if (pass.phase === 'scan') budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
+  if (pass.phase === 'scan')
+    budget.skip(skipped.filter(({ disposition }) => disposition === 'eligible').length)
   if (pass.phase === 'due') budget.skip(skipped.length)
 }
 
@@ -344,11 +345,10 @@ export const isStretch = (
 ): boolean => size === MAX_SCAN_PAGE && limit === null && changedSince === null
 
 /**
- * Reads the next pages of a source of which next to nothing is to be picked. Each is read in a short transaction of its own;
- * the key that ends it is searched first, so that the next page can be read at the same time. The rows are claimed
- * afterwards, in few transactions: until then, as between the two statements of a page, a row may change or be taken by
- * another run, and claiming and writing back find out.
- * @throws what the first page fails with. A later page that fails ends the stretch before it.
+ * Reads the next pages of a source of which next to nothing is to be picked, each in a short transaction. The key
+ * that ends a page is searched first, so that the next page can be read at the same time. The rows are claimed
+ * afterwards, in few transactions: claiming and writing back find out what changed or was taken meanwhile.
+ * @throws what the first page fails with; a later page that fails ends the pages before it
  */
 export async function readStretch(
   { db, policy: { sourceTimeoutMs } }: Pick<Deps, 'db' | 'policy'>,

@@ -90,7 +90,7 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
-    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
+    (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((row) => [row.key, row]),
   )
   return {
     resumed: 0,
@@ -105,7 +105,7 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
 }
 
 /**
- * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the policies.
+ * Rows that a service before this one has left. Where it has found a record, only a blank cell is lacking, whatever the policies.
  * With other inputs than it was requested with a row begins anew, with the first service.
  */
 async function readAtLaterStep(
@@ -114,26 +114,28 @@ async function readAtLaterStep(
   found: PickCandidate[],
 ): Promise<PickCandidate[]> {
   const { source } = pass
-  if (source.mapping.turn.isFirst) return found
+  if (source.mapping.step.isFirst) return found
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
-  await beginAnew(tx, source.name, changed, source.mapping.turn)
+  await beginAnew(tx, source.name, changed, source.mapping.step)
   const own = found.filter(({ missed }) => missed !== null)
-  const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
+  const filled = own.filter(({ missed }) => missed?.stepsBefore?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
-  const lacking = new Map(blanks.map((one) => [one.key, one]))
-  return own.map((one) => lacking.get(one.key) ?? one)
+  const lacking = new Map(blanks.map((candidate) => [candidate.key, candidate]))
+  return own.map((candidate) => lacking.get(candidate.key) ?? candidate)
 }
 
 /** Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there. */
 async function resumeAtLater(
   tx: Tx,
-  { name, mapping: { turn } }: Source,
+  { name, mapping: { step } }: Source,
   { id: run, service }: Pick<PickContext, 'id' | 'service'>,
   candidates: PickCandidate[],
 ): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
-  const { isFirst, services } = turn
+  const { isFirst, services } = step
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
-  const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
+  const waiting = candidates.filter(
+    ({ disposition, missed }) => disposition === 'abandoned' && missed !== null,
+  )
   const keys = waiting.map(({ key }) => key)
   const resumed = new Set(await resumeAtLaterStep(tx, name, keys, { run, service, services }))
   return { candidates: candidates.filter(({ key }) => !resumed.has(key)), resumed: resumed.size }
@@ -188,7 +190,7 @@ interface PickedKeys {
 
 export interface PickKeysOptions {
   /**
-   * The rows wait for a dead run: those that are no longer in the source must be finished, or they would wait
+   * The rows wait for a dead run: rows that are no longer in the source must be finished, or they would wait
    * forever.
    */
   readonly finishMissing?: boolean
@@ -266,7 +268,7 @@ async function claimKeys(
   const found = await withTableTimeouts(tx, timeoutMs, () =>
     readChangedRows(tx, source, run, runningIds, keys),
   )
-  const present = new Set(found.map((one) => one.key))
+  const present = new Set(found.map(({ key }) => key))
   const missing = keys.filter((key) => !present.has(key))
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
   await markDeleted(tx, source, deleted)
@@ -275,7 +277,7 @@ async function claimKeys(
     tx,
     source,
     run,
-    found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
+    found.filter(({ disposition }) => disposition === 'eligible' || disposition === 'abandoned'),
   )
   const candidates = await settleStamped(tx, source, left)
   if (candidates.length === 0) return NOTHING

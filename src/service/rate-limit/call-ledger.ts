@@ -51,7 +51,7 @@ const GRANT_TTL_MS = 60_000
  * from these numbers. When there are too many entries, neighbours are merged evenly: an error of one in some thousand.
  */
 export class CallLedger {
-  /** Without those that were refused: they hold no place. */
+  /** Without refused calls: they hold no place. */
   sent = 0
   /** Not sent yet. */
   granted = 0
@@ -130,9 +130,9 @@ export class CallLedger {
 
   /** Calls of an earlier leader, the oldest first; when each window began that they are in is not known. */
   remember(calls: readonly EarlierCalls[]): void {
-    for (const one of calls) {
-      this.sent += one.calls
-      this.#add(one.calls, Number.NEGATIVE_INFINITY, one.at, 0)
+    for (const entry of calls) {
+      this.sent += entry.calls
+      this.#add(entry.calls, Number.NEGATIVE_INFINITY, entry.at, 0)
     }
   }
 

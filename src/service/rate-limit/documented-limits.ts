@@ -22,12 +22,12 @@ export interface DocumentedOptions {
 }
 
 /**
- * Keeps calls within limits that no header states. Each call holds its place from its grant until a whole window after
- * its answer: true for fixed windows, whenever they start, for sliding ones and for buckets alike. Each window loses the
- * time that a call is in flight. All times are milliseconds since the epoch.
+ * Keeps calls within limits that no header states. Each call holds its place from its grant until a whole window
+ * after its answer, which is true of fixed windows, sliding ones and buckets; each window loses the time of a call
+ * in flight. All times are milliseconds since the epoch.
  *
- * This process may be killed at any moment, and no header would tell the next leader how much is left. So calls are noted
- * before they are made, some at a time, so that nothing waits while Postgres answers.
+ * Calls are noted before they are made, because this process may be killed and no header shows the next leader what
+ * is left; some at a time, so that nothing waits while Postgres answers.
  */
 export class DocumentedLimits {
   readonly limits: readonly DocumentedLimit[]
@@ -69,7 +69,7 @@ export class DocumentedLimits {
     return this.limits.some(({ endpoint }) => endpoint !== null)
   }
 
-  /** The limits that count calls of an endpoint; null: those that count all calls. */
+  /** The limits that count calls of an endpoint; null: limits that count all calls. */
   of(endpoint: CalledEndpoint | null): readonly DocumentedLimit[] {
     return this.limits.filter((limit) => limit.endpoint === null || limit.endpoint === endpoint)
   }
@@ -202,7 +202,9 @@ class CallWindow {
   #restore({ windows, reserved }: LimitUsage, now: number): void {
     const { windowMs, endpoint } = this.limit
     const [known] = windows
-      .filter((one) => one.windowMs >= windowMs && (one.endpoint === null || one.endpoint === endpoint))
+      .filter(
+        (limit) => limit.windowMs >= windowMs && (limit.endpoint === null || limit.endpoint === endpoint),
+      )
       .toSorted((a, b) => a.windowMs - b.windowMs)
     this.calls.remember((known?.calls ?? []).map(([ageMs, calls]) => ({ at: now - ageMs, calls })))
     if (reserved > 0) this.calls.remember([{ at: now, calls: reserved }])

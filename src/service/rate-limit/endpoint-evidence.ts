@@ -33,14 +33,14 @@ interface EndpointAnswers {
 const VOTES = 2
 
 /**
- * Whether endpoints have limits of their own, or the account has one for all. Each answer is compared with one of another
- * endpoint that came before its call was sent, and with an earlier one of its own endpoint:
+ * Whether endpoints have limits of their own, or the account has one for all. Each answer is compared with an
+ * earlier one of its endpoint, and with one of another endpoint that came before its call was sent:
  *
- * - One limit: its count rises by more than the endpoint's own calls.
- * - Limits of their own: another endpoint stated another limit in between; or its count is higher than all calls since the
- *   other endpoint's answer explain, and not higher than its own calls do.
+ * - One limit: its count rises by more than the calls of its endpoint.
+ * - Separate limits: another endpoint stated another limit in between, or the calls of this endpoint explain its
+ *   count, and all calls since the answer of the other endpoint do not.
  *
- * An answer that shows neither proves nothing, and changes nothing.
+ * An answer that shows neither changes nothing.
  */
 export class EndpointEvidence {
   readonly #endpoints = new Map<CalledEndpoint | null, EndpointAnswers>()

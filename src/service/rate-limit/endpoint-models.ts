@@ -33,7 +33,7 @@ export interface ModelOptions {
    * learn that a limit is exhausted.
    */
   readonly persistExhaustion?: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
-  /** Limits in addition to those that headers state; the stricter one holds. Default: none. */
+  /** Limits beside the limits of headers; the stricter one holds. Default: none. */
   readonly documented?: DocumentedOptions
   /** More may be granted now. */
   readonly onPersisted: () => void
@@ -98,7 +98,10 @@ export class EndpointModels {
     if (inherited !== null && (inherited.isBeside || documented.limits.length === 0))
       (this.#beside ?? this.#account).model.unstated.restore(inherited, [], now)
     const learnt = this.documented.isByEndpoint ? (documented.usage?.learnt ?? []) : []
-    const known = [...(Object.keys(own) as CalledEndpoint[]), ...learnt.flatMap((one) => one.endpoint ?? [])]
+    const known = [
+      ...(Object.keys(own) as CalledEndpoint[]),
+      ...learnt.flatMap(({ endpoint }) => endpoint ?? []),
+    ]
     for (const endpoint of new Set(known)) {
       const forMs = own[endpoint]
       const model = new RateLimitModel(null, until(forMs))
@@ -174,7 +177,7 @@ export class EndpointModels {
   }
 
   /**
-   * How many of `count` permits may be granted now, beyond those that are. One alone to an endpoint that was never called:
+   * How many of `count` permits may be granted now, beyond the granted ones. One alone to an endpoint that was never called:
    * its limit may be less than any that is known.
    * @param share of each limit, to keep for urgent calls; it is released as the window passes, so that none is wasted
    */

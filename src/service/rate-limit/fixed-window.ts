@@ -11,12 +11,13 @@ interface Start {
 const STARTS_KEPT = 16
 
 /**
- * Windows of one length, each with its own count, one after the other: since an instant between `after` and `by` the open
- * one counts. It ends a length after `by` at the latest, and then the next one is open. A count tells earlier: "n are used" is
- * the next window if as many calls had been counted before, and still this one if n is more than the next can have by now.
+ * Windows of one length, each with its own count. Since an instant between `after` and `by` the open window counts;
+ * it ends a length after `by` at the latest, and the next one opens. A count shows earlier which one is open: "n
+ * are used" is the next window if as many calls had been counted before, and still this one if n exceeds what the
+ * next can have.
  *
- * From below the length is how long after its start a window was still counted in. From above it is the time between two
- * starts: of the instants themselves where the clock starts windows, and of the first calls where these do.
+ * The length is bounded from below by how long after its start a window was still counted in, and from above by the
+ * time between two starts: of the instants where the clock starts windows, of the first calls where calls do.
  */
 export class FixedWindow implements Counter {
   min = 0

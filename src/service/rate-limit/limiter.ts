@@ -28,13 +28,12 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 const monotonicNow = (): number => performance.timeOrigin + performance.now()
 
 /**
- * Hands out the permits that the model grants. One Bottleneck job is one turn: it begins with the one permit by which the
- * reservoir was raised, and takes what else the model grants at that moment, because Bottleneck starts at most 500 jobs a
- * second. Waiters are queued here because Bottleneck cannot remove an aborted job. Each turn serves the head of this
- * queue.
+ * Hands out the permits that the model grants. One Bottleneck job is one turn at the queue: it begins with the
+ * permit by which the reservoir was raised and takes all that the model grants at that moment, because Bottleneck
+ * starts at most 500 jobs a second. Waiters are queued here because Bottleneck cannot remove an aborted job.
  *
- * Rules because of Bottleneck 2.19.5: the reservoir starts at 0 and is only ever raised, never set and never refreshed;
- * no minTime, no expiration, no retry in `failed`; stop only with dropWaitingJobs.
+ * Rules of Bottleneck 2.19.5: the reservoir starts at 0 and is only raised, never set or refreshed; no minTime, no
+ * expiration, no retry in `failed`; stop only with dropWaitingJobs.
  */
 export class Limiter {
   readonly #bottleneck = new Bottleneck({ reservoir: 0 })
@@ -44,7 +43,7 @@ export class Limiter {
   readonly #counters: CallCounters
   readonly #reserve: number
   readonly #reporter: ChangeReporter
-  /** Turns that are queued or have begun, and those of them whose permit is in the reservoir, each with the endpoints that it may call. */
+  /** Turns that are queued or have begun; of turns whose permit is in the reservoir, the endpoint that each may call. */
   #queuedTurns = 0
   readonly #fundedTurns: (CalledEndpoint | null)[] = []
   #timer: NodeJS.Timeout | undefined
@@ -74,7 +73,7 @@ export class Limiter {
   }
 
   /**
-   * Resolves once at least one permit is granted, with as many as there are, up to `upTo`. Rejects with the signal's
+   * Resolves once at least one permit is granted, with all that there are, up to `upTo`. Rejects with the signal's
    * reason when it is aborted, leaving nothing behind.
    * @param endpoint the only one that the permits may call, because it may have a limit of its own
    */

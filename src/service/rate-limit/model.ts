@@ -153,7 +153,7 @@ export class RateLimitModel {
   }
 
   /**
-   * How many permits may be granted now, beyond those that are.
+   * How many permits may be granted now, beyond the granted ones.
    * @param share of the limit, to keep for urgent work; it is released as the window passes, so that none is wasted
    */
   grantable(now: number, share = 0): number {

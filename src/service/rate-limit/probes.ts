@@ -171,7 +171,7 @@ function wanted(context: ProbeContext): number {
   const { limit, fixed, earliestReset, hasFewSamples } = context
   const perProbe = callsPerProbe(context)
   if (limit === 1 || isKnown(fixed.min, fixed.max)) return 0
-  // Another client spends what is reserved, and starts windows itself: those that are left show their length.
+  // Another client spends what is reserved, and starts windows itself: the calls that are left show their length.
   if (fixed.isShared && Number.isFinite(fixed.max)) return 0
   // The first answers may all have had headers by chance: what is reserved in vain is free some answers later.
   if (hasFewSamples && limit >= 20) return Math.min(MOST_RESERVED, Math.floor(limit / 4))

@@ -27,7 +27,7 @@ export function prepareModel(
   now: number,
 ): void {
   unstated.document(documented.of(endpoint).map(({ windowMs }) => windowMs))
-  const found = learnt.find((one) => one.endpoint === endpoint)
+  const found = learnt.find((limit) => limit.endpoint === endpoint)
   // A description that states another limit now may be right.
   if (found === undefined || found.stated !== leastStated(documented, endpoint)) return
   const { calls, windowMs } = found
@@ -83,9 +83,9 @@ export function findWorstOverstated(
 /**
  * The one of an endpoint's two models that an answer says nothing about; null: it may concern both.
  *
- * An endpoint that states less than the limit of all, and has never stated that one, may state its own: to take it for a cut
- * would hold up all calls until its Reset. A refusal that states no limit is about that of the endpoint where the description
- * has limits by endpoint, and about that of all calls where it has one for all.
+ * An endpoint that states less than the limit of all, and has never stated that limit, may state its own: taken for
+ * a cut, it would hold up all calls until its Reset. A refusal that states no limit is about the endpoint where the
+ * description has limits by endpoint, and about all calls where it has one for all.
  */
 export function findUnconcerned(
   { account, own, all }: EndpointPair,

@@ -4,10 +4,9 @@ import type { Call, CallLedger } from './call-ledger.ts'
 const MOST_SILENT = 10_000
 
 /**
- * Follows Remaining, which needs to know nothing about windows: however the service counts, Remaining falls only by calls,
- * and rises by itself. Of the calls that are answered one was counted last. It left no less than the least that is stated by
- * those that may have been the last, and since then only calls were counted that are not answered, or whose answers stated
- * nothing.
+ * Follows Remaining without knowing windows: however the service counts, Remaining falls only by calls, and rises
+ * by itself. Of the answered calls one was counted last, and left no less than the least that the candidates for
+ * the last call state. Since then only calls were counted that have no answer, or whose answers state nothing.
  */
 export class Remaining {
   /** What is left after calls that may have been the last, and when they were answered: the least first, which is the oldest. */
@@ -73,7 +72,7 @@ export class Remaining {
     this.#latest = Math.max(this.#latest, call.order)
     this.#sentAt = Math.max(this.#sentAt, call.sentAt)
     this.#silent = this.#silent.filter((silentAt) => silentAt > this.#sentAt)
-    const last = this.#last.findIndex((one) => one.at > this.#sentAt)
+    const last = this.#last.findIndex(({ at }) => at > this.#sentAt)
     this.#last.splice(0, last === -1 ? this.#last.length : last)
     while ((this.#last.at(-1)?.remaining ?? -1) >= remaining) this.#last.pop()
     this.#last.push({ remaining, at })

@@ -38,10 +38,10 @@ interface Pause {
 }
 
 /**
- * A limit that no header states, as refusals show it. Of each length that the service may count over it keeps how many calls it let
- * through at most: a refusal came after that many, or fewer. A length in which nothing was let through before a refusal is none. Of
- * the others the one that lets through most holds, so that a length which is too short is refused and sorted out, and none that is too
- * long stays; and more is tried from time to time.
+ * A limit that no header states, as refusals show it: of each length, the most calls that the service let through
+ * before a refusal. A length in which nothing was let through is none. Of the others the most generous one holds,
+ * and more is tried from time to time: a length that is too short is refused and sorted out, and none that is too
+ * long stays.
  */
 export class UnstatedLimit {
   readonly slowStart = new SlowStart()

@@ -152,7 +152,7 @@ export function resolveFreshness(
   const cell = resolveCell(table, column, place, keyNames, report)
   if (cell === null) return { touches, freshness: null }
   const { kind } = cell.type.fit
-  const time = TIMES.find((one) => one === kind)
+  const time = TIMES.find((name) => name === kind)
   if (cell.path.length === 0 && time === undefined) {
     report.add(
       place,

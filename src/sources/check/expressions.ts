@@ -41,7 +41,7 @@ interface ProbedExpressions {
  * Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or
  * is not safe to try.
  */
-type Probe = (one: ExpressionProbe) => Promise<readonly unknown[] | null>
+type Probe = (expression: ExpressionProbe) => Promise<readonly unknown[] | null>
 
 /**
  * Checks each expression alone in the database. Reads no rows: the statements end with `limit 0`.
@@ -56,9 +56,9 @@ export async function probeExpressions(
   unsafe: ReadonlySet<string>,
   report: ProblemList,
 ): Promise<ProbedExpressions | null> {
-  const probe: Probe = async (one) => {
-    if (unsafe.has(one.place)) return null
-    const tried = await probeExpression(db, one)
+  const probe: Probe = async (expression) => {
+    if (unsafe.has(expression.place)) return null
+    const tried = await probeExpression(db, expression)
     if ('error' in tried) addProbeError(tried, table, report)
     return 'error' in tried ? null : tried.rows
   }

@@ -46,7 +46,7 @@ export async function checkPrivileges(
     { kind: table.isInherited ? 'rows' : 'table', schema, name, place: 'table', privilege: 'SELECT' },
     ...[...keyNames.map((key) => ['key', key] as const), ...written].map(toColumnUse('SELECT')),
     ...listExpressions(mapping).flatMap(([place, text]) =>
-      listReferences(text).map((one): Use => ({ ...one, place, privilege: PRIVILEGES[one.kind] })),
+      listReferences(text).map((found): Use => ({ ...found, place, privilege: PRIVILEGES[found.kind] })),
     ),
     ...written.map(toColumnUse('UPDATE')),
   ]
@@ -103,7 +103,7 @@ export function listExpressions(mapping: SourceMapping): (readonly [place: strin
     ...outputs.map(({ column, sql }) => [`outputs.${column}.sql`, sql] as const),
     ...Object.entries(touch).map(([column, text]) => [`touch.${column}`, text] as const),
   ]
-  return all.filter((one): one is readonly [string, string] => typeof one[1] === 'string')
+  return all.filter((entry): entry is readonly [string, string] => typeof entry[1] === 'string')
 }
 
 /**
@@ -245,5 +245,5 @@ export async function checkPolicyPrivileges(
     [secured.map(({ oid }) => oid), secured.flatMap(({ oid, isSource }) => (isSource ? [oid] : []))],
   )
   for (const { secured: oid, ...grant } of lacking)
-    report.addGrant(secured.find((one) => one.oid === oid)?.place ?? 'table', grant)
+    report.addGrant(secured.find((table) => table.oid === oid)?.place ?? 'table', grant)
 }

@@ -102,7 +102,7 @@ function mapValue(value: unknown, map: Readonly<Record<string, string | number |
   }
   // `1.0` is looked up as `1`, unless the map has an entry for it.
   const texts = [toText(value), toText(toPlainNumbers(value))]
-  const text = texts.find((one) => one !== null && Object.hasOwn(map, one))
+  const text = texts.find((text) => text !== null && Object.hasOwn(map, text))
   return typeof text === 'string' ? coerced(map[text]) : notCoerced('unmapped')
 }
 

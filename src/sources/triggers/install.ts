@@ -23,7 +23,7 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
   const { create, function: name, functionName, triggers, probe } = triggerSql(source)
   await withPrivilegeHelp(tx, source, async () => {
     const there = await findTriggers(tx, functionName)
-    const isKept = (one: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, one))
+    const isKept = (found: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, found))
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
     for (const { role } of await listExecutors(tx, functionName))
@@ -74,21 +74,21 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
       state: 'wrong',
       why: `${executor.role} may execute their function, and so gain the privileges of the role that installed it`,
     }
-  const elsewhere = there.find((one) => !triggers.some(({ table }) => table === tableOf(one)))
+  const elsewhere = there.find((found) => !triggers.some(({ table }) => table === tableOf(found)))
   if (elsewhere)
     return {
       state: 'wrong',
       why: `its triggers are on ${elsewhere.schema}.${elsewhere.table}, another table`,
     }
-  const missing = triggers.find((trigger) => !there.some((one) => isSame(trigger, one)))
+  const missing = triggers.find((trigger) => !there.some((found) => isSame(trigger, found)))
   if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing on ${missing.table}` }
-  const off = there.find((one) => !['O', 'A'].includes(one.enabled))
+  const off = there.find(({ enabled }) => !['O', 'A'].includes(enabled))
   if (off) return { state: 'wrong', why: `the trigger ${off.name} is disabled` }
-  const isAsMade = (one: FoundTrigger): boolean =>
-    one.body === body && one.definer && one.settings.join() === settings.join()
+  const isAsMade = (found: FoundTrigger): boolean =>
+    found.body === body && found.definer && found.settings.join() === settings.join()
   if (!there.every(isAsMade))
     return { state: 'wrong', why: 'its triggers were made from another mapping, or by another version' }
-  const mute = there.find((one) => !one.records)
+  const mute = there.find(({ records }) => !records)
   if (mute)
     return {
       state: 'wrong',
@@ -245,15 +245,15 @@ interface TriggerSql {
 const toFunctionName = (source: string): string => shortenName(`follow_${source}`, 63)
 
 /**
- * The SQL that records changes of a source's table: one function, and its triggers, which fire for each row. For one that reads the
- * rows of a whole statement, Postgres keeps these in temporary files, and `temp_file_limit` may make the user's statement
- * fail. The keys gather in two settings of the transaction, until a trigger at the end of the statement writes the last ones.
+ * The SQL that records changes of a source's table: one function, and triggers that fire for each row. For a
+ * trigger that reads the rows of a statement, Postgres keeps temporary files, and `temp_file_limit` may make the
+ * user's statement fail. Keys gather in two settings of the transaction until a trigger at the end of the
+ * statement.
  *
- * A row trigger of a partitioned table fires for each partition, also where the statement names the partition and no trigger fires at
- * its end: keys gather only while a trigger before the statement has said so, and are written one by one otherwise. Tables that
- * inherit get row triggers of their own.
- *
- * The condition of the trigger reads the whole row: on a column that it named, the user could not alter the type.
+ * A row trigger of a partitioned table also fires where the statement names the partition and no trigger fires at
+ * its end: keys gather only after a trigger before the statement, and are written one by one otherwise. Tables that
+ * inherit get their own row triggers. The condition reads the whole row, because the user could not alter the type
+ * of a column that it named.
  */
 function triggerSql(source: Source): TriggerSql {
   const functionName = toFunctionName(source.name)
@@ -318,18 +318,17 @@ function functionSettings(source: Source): readonly (readonly [string, string])[
 /**
  * The function must not let any user's statement or commit fail or wait:
  *
- * - What can fail is in a block with a handler, and writes nothing: such a block is a subtransaction, and one that has
- *   written takes one of 64 slots, beyond which every snapshot of the server is slower. An INSERT of no row there takes
- *   the locks and checks the table; the row itself is written after the block.
- * - It keeps no rows, only keys, and few of them: what would hold them has a limit.
- * - It reads only the row that it fires for: at SERIALIZABLE, two transactions that read a table and insert into it fail
- *   at commit, where there is no handler.
- * - No NOTIFY: commits that notify wait for each other, and such a transaction cannot be prepared (XA). The table is
- *   polled instead.
- * - A write of the source itself is not recorded: it changes none of its inputs (`own-writes.ts`). What a user's trigger
- *   does beside it is, and so is what the write changes for other sources.
- * - If the table is locked, the keys go to the spare one. If that is locked too, or anything is missing, the change is
- *   not recorded, and the server's log says so; the next run of the source finds the row.
+ * - What can fail is in a block with a handler, which writes nothing: such a block is a subtransaction, and one
+ *   that writes takes one of 64 slots, beyond which every snapshot of the server is slower. An INSERT of no row
+ *   takes the locks and checks the table; the row is written after the block.
+ * - It keeps few keys and no rows, because the place that holds them has a limit.
+ * - It reads only its own row: at SERIALIZABLE, two transactions that read a table and insert into it fail at
+ *   commit, where there is no handler.
+ * - No NOTIFY, so the table is polled: commits that notify wait for each other, and cannot be prepared (XA).
+ * - A write of the source itself is not recorded, because it changes no input (`own-writes.ts`). What a user's
+ *   trigger does beside it, or the write for another source, is.
+ * - If the table is locked, the keys go to the spare one. If that fails too, the server's log says so, and the next
+ *   run of the source finds the row.
  */
 function functionBody(source: Source): string {
   const name = quoteLiteral(source.name)
@@ -404,7 +403,7 @@ function gatheredKeys({ name, table }: Source) {
   }
 }
 
-/** Adds the row's key to those that gather, or takes what the trigger is to record: `batch`, or the one `key`. */
+/** Adds the row's key to the gathered keys, or takes what the trigger is to record: `batch`, or the one `key`. */
 function gatherSql(source: Source): string {
   const { first, second, set, gathers } = gatheredKeys(source)
   return `-- The first keys, after ';' while a trigger at the end of the statement is to come, or '!': keys cannot be read, and the log has said so.

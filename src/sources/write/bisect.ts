@@ -30,24 +30,22 @@ interface Trials {
 }
 
 /*
- * Finds what a batch was rejected for, in the database: ten bad rows in a thousand take about 150 tries, which would be as
- * many round trips from here. Each try is a subtransaction, which PL/pgSQL opens for its EXCEPTION clause. The statement
- * stands in the block once, so that it is planned a few times and not for each try. The settings are local to the
- * transaction, so this works behind a pooler.
+ * Finds what a batch was rejected for, in the database: ten bad rows in a thousand take about 150 tries, which
+ * would be as many round trips. Each try is a subtransaction of an EXCEPTION clause, at whose end what is checked
+ * at commit, also by triggers of other tables, is checked. The statement stands in the block once, to be planned a few times and not for each try; the
+ * settings are local to the transaction, so this works behind a pooler.
  *
- * `rows`: a range of rows, in the order of their keys, that is rejected is halved, until each bad row stands alone. The first
- * rows come first: of two that exclude one another, the first is written. Then, for each bad row:
+ * A rejected range of `rows`, in the order of their keys, is halved until each bad row stands alone; the first half
+ * comes first, so that of two rows that exclude one another the first is written. A bad row takes at most four
+ * tries for each of its units:
  * `nothing`: the row without any cell, which locks it. If that fails, no cell is to blame.
- * `suspects`: without the units that the error points to (by constraint, column or domain), or else without the unit that
- *   an earlier row was rejected for with the same SQLSTATE. It costs one try for most bad cells.
- * `adding`: otherwise the units are added to those that are fine, half by half; rolled back each time.
+ * `suspects`: without the units that the error points to (by constraint, column or domain), or that an earlier row
+ * was rejected for with the same SQLSTATE. It costs one try for most bad cells.
+ * `adding`: otherwise the units are added to the fine ones, half by half; rolled back each time.
  * `fine`: the row with all units that are fine.
- * A row takes at most four tries for each of its units.
  *
- * A row whose trigger or constraint waits for another transaction is reported with that error. Where three in a row do, a
- * table is locked, and the rows after them are reported so without a try, each of which would wait.
- *
- * What is checked at commit, also by triggers of other tables, is checked at the end of each try.
+ * A row whose trigger or constraint waits for another transaction is reported with that error. After three in a row
+ * a table is locked, and the rest are reported without a try, each of which would wait.
  */
 
 /** Ends a try whose writes must not stay. */
@@ -84,7 +82,7 @@ const VARIABLES = `
   suspects constant jsonb := current_setting('fillrate.suspects');
   firsts int[] := array[1];
   lasts int[] := array[cardinality(batch)];
-  one int;
+  head int;
   last int;
   middle int;
   phase text := 'rows';
@@ -119,18 +117,18 @@ const VARIABLES = `
 /** What to try next, as `~parameter`. */
 const CHOOSE = `if phase = 'rows' then
       exit when cardinality(firsts) = 0;
-      one := firsts[cardinality(firsts)];
+      head := firsts[cardinality(firsts)];
       last := lasts[cardinality(lasts)];
       firsts := trim_array(firsts, 1);
       lasts := trim_array(lasts, 1);
       -- The whole batch has been rejected already.
-      if one = 1 and last = cardinality(batch) and last > 1 then
+      if head = 1 and last = cardinality(batch) and last > 1 then
         middle := last / 2;
         firsts := array[middle + 1, 1];
         lasts := array[last, middle];
         continue;
       end if;
-      "~parameter" := to_jsonb(batch[one:last]);
+      "~parameter" := to_jsonb(batch[head:last]);
     else
       tried := case phase
         when 'nothing' then '{}'
@@ -167,10 +165,10 @@ const trySql = ({ statement, afterwards }: Trials): string => `failure := null;
       end if;
     end;`
 
-const AFTER_WAIT = `if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or one = last or waits >= ${MAX_WAITS}) then
+const AFTER_WAIT = `if failure ->> 'code' = '${LOCK_NOT_AVAILABLE}' and (phase <> 'rows' or head = last or waits >= ${MAX_WAITS}) then
       results := results || (
         select jsonb_agg(jsonb_build_object('index', item -> '~row', 'error', failure))::text
-          from unnest(case phase when 'rows' then batch[one:last] else array[bad_row] end) as item);
+          from unnest(case phase when 'rows' then batch[head:last] else array[bad_row] end) as item);
       waits := waits + 1;
       phase := 'rows';
       continue;
@@ -180,12 +178,12 @@ const AFTER_ROWS = `if phase = 'rows' then
       if failure is null then
         waits := 0;
         results := results || "~results";
-      elsif one < last then
-        middle := (one + last) / 2;
-        firsts := firsts || array[middle + 1, one];
+      elsif head < last then
+        middle := (head + last) / 2;
+        firsts := firsts || array[middle + 1, head];
         lasts := lasts || array[last, middle];
       else
-        bad_row := batch[one];
+        bad_row := batch[head];
         row_error := failure;
         present := array(
           select u from generate_series(0, jsonb_array_length(units) - 1) u
@@ -207,19 +205,19 @@ const AFTER_CELLS = `if phase = 'nothing' then
       removed := '{}';
       failure := row_error;
     elsif phase = 'adding' then
-      one := froms[cardinality(froms)];
+      head := froms[cardinality(froms)];
       last := tos[cardinality(tos)];
       froms := trim_array(froms, 1);
       tos := trim_array(tos, 1);
       if failure is null then
-        fine := fine || adding[one:last];
-      elsif one < last then
-        middle := (one + last) / 2;
-        froms := froms || array[middle + 1, one];
+        fine := fine || adding[head:last];
+      elsif head < last then
+        middle := (head + last) / 2;
+        froms := froms || array[middle + 1, head];
         tos := tos || array[last, middle];
       else
-        errors := errors || jsonb_build_object(adding[one], failure);
-        learned := learned || jsonb_build_object(failure ->> 'code', adding[one]);
+        errors := errors || jsonb_build_object(adding[head], failure);
+        learned := learned || jsonb_build_object(failure ->> 'code', adding[head]);
       end if;
       if cardinality(froms) > 0 then
         continue;

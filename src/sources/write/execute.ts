@@ -84,7 +84,7 @@ export async function executeUpdate<Row extends { readonly key: string }>(
 }
 
 const byIndex = <One extends { readonly index: number }>(results: readonly One[]): Map<number, One> =>
-  new Map(results.map((one) => [one.index, one]))
+  new Map(results.map((result) => [result.index, result]))
 
 /** A wait of a trigger or a constraint holds up the other rows: this one is written when the other transaction ends. */
 const GUARD = `set local lock_timeout = '50ms'; savepoint fillrate_batch`
@@ -117,9 +117,9 @@ async function bisect<Row>(
   })
   const missing = batch.map(({ index }): RowResult => ({ ...UNTOUCHED, index, state: 'missing' }))
   const rejectedCells = rejected.flatMap(({ index, unit, error }) => {
-    const one = units[unit]
+    const written = units[unit]
     const constraint = findConstraint(error, constraints)
-    return one === undefined ? [] : [{ index, cells: { ...one, error, constraint } }]
+    return written === undefined ? [] : [{ index, cells: { ...written, error, constraint } }]
   })
   const byRow = Map.groupBy(rejectedCells, ({ index }) => index)
   return {
@@ -145,12 +145,14 @@ async function withSources<Bisected extends Awaited<ReturnType<typeof bisectBatc
   bisected: Bisected,
 ): Promise<Bisected> {
   const failures = [
-    ...bisected.results.flatMap((one) => ('error' in one ? [one.error] : [])),
+    ...bisected.results.flatMap((result) => ('error' in result ? [result.error] : [])),
     ...bisected.rejected.map(({ error }) => error),
   ]
   const described = new Map((await addFunctionSources(tx, failures)).map((error, i) => [failures[i], error]))
-  const add = <One extends object>(one: One): One =>
-    'error' in one ? { ...one, error: described.get(one.error as DatabaseError) ?? one.error } : one
+  const add = <Result extends object>(result: Result): Result =>
+    'error' in result
+      ? { ...result, error: described.get(result.error as DatabaseError) ?? result.error }
+      : result
   return { ...bisected, results: bisected.results.map(add), rejected: bisected.rejected.map(add) }
 }
 
@@ -167,8 +169,8 @@ async function rereadAfterTriggers(
 ): Promise<UpdatedRows['rows']> {
   if (!source.table.hasAfterTriggers) return results
   const written = batch.flatMap(({ index, key }) => {
-    const one = results.get(index)
-    return one && 'state' in one && one.state === 'written' ? [{ ...one, key }] : []
+    const result = results.get(index)
+    return result && 'state' in result && result.state === 'written' ? [{ ...result, key }] : []
   })
   if (written.length === 0) return results
   const columns: BatchColumn<(typeof written)[number]>[] = [
@@ -193,10 +195,10 @@ async function rereadAfterTriggers(
   const before = byIndex(written)
   const readAfter = afterReader(cells)
   const reread = now.map((row): RowResult => {
-    const { key: _, ...one } = before.get(row.index)!
+    const { key: _, ...stored } = before.get(row.index)!
     return {
-      ...one,
-      after: readAfter(row, ({ cell }) => Object.hasOwn(one.after ?? {}, cell.column)),
+      ...stored,
+      after: readAfter(row, ({ cell }) => Object.hasOwn(stored.after ?? {}, cell.column)),
       ownWrites: readJson(row['~own writes']) as RowResult['ownWrites'],
     }
   })

@@ -38,7 +38,7 @@ export interface RowUpdate<Item> {
   readonly units: readonly CellUnit[]
 }
 
-/** A cell and its place among those that may be written, which names its columns in the statement: `~changed0`, `~new0`. */
+/** A cell and its place among the writable cells, which names its columns in the statement: `~changed0`, `~new0`. */
 export interface IndexedCell {
   readonly cell: MappedCell
   readonly index: number

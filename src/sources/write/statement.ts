@@ -32,26 +32,26 @@ export function composeJsonSql(cells: readonly JsonCell[], as: 'jsonb' | 'column
   const first = cells[0]
   if (!first) throw new RangeError('a json column without any key')
   const root: Level = { leaves: new Map(), inner: new Map() }
-  for (const one of cells) insertKey(root, one.cell.path, one)
+  for (const leaf of cells) insertKey(root, leaf.cell.path, leaf)
   const column = jsonColumnSql(first.cell)
   const composed = levelSql(root, [], column)
   return as === 'column' && first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
 }
 
-function insertKey(at: Level, path: readonly string[], one: JsonCell): void {
+function insertKey(at: Level, path: readonly string[], leaf: JsonCell): void {
   const [key = '', ...rest] = path
   if (rest.length === 0) {
-    at.leaves.set(key, one)
+    at.leaves.set(key, leaf)
     return
   }
   const inner = at.inner.get(key) ?? { leaves: new Map(), inner: new Map() }
   at.inner.set(key, inner)
-  insertKey(inner, rest, one)
+  insertKey(inner, rest, leaf)
 }
 
 function levelSql(at: Level, path: readonly string[], column: string): string {
   const now = `coalesce(nullif(${column} #> ${quoteList(path)}, 'null'), '{}')`
-  const leaves = [...at.leaves].map(([key, one]) => additionSql(one.written, key, one.value))
+  const leaves = [...at.leaves].map(([key, leaf]) => additionSql(leaf.written, key, leaf.value))
   const inner = [...at.inner].map(([key, next]) =>
     additionSql(`(${conditionsIn(next).join(' or ')})`, key, levelSql(next, [...path, key], column)),
   )
@@ -62,7 +62,7 @@ const additionSql = (written: string, key: string, value: string): string =>
   `case when ${written} then jsonb_build_object(${quoteLiteral(key)}, ${value}) else '{}' end`
 
 const conditionsIn = (at: Level): string[] => [
-  ...[...at.leaves.values()].map((one) => one.written),
+  ...[...at.leaves.values()].map(({ written }) => written),
   ...[...at.inner.values()].flatMap(conditionsIn),
 ]
 
@@ -108,7 +108,7 @@ export interface RowResult {
   readonly ownWrites: Record<string, unknown> | null
   /** The recorded cells as the user gave them; only where AFTER triggers may change them once more. */
   readonly given: Record<string, unknown> | null
-  /** Cells that stay as they are, also those that the batch has no value for. */
+  /** Cells that stay as they are, also cells without a value in the batch. */
   readonly protected: readonly string[] | null
   readonly skipped: readonly RefusedCell[] | null
   /** Cells that hold the new value already, written for earlier inputs. */
@@ -223,7 +223,7 @@ interface ResultColumns {
 
 /** Returns what reads the rows of an update's statement. */
 export function resultReader(update: Cells): (row: object) => RowResult {
-  const previous = previousValues(update).map((one, n) => ({ ...one, column: `~before${n}` }))
+  const previous = previousValues(update).map((value, n) => ({ ...value, column: `~before${n}` }))
   const readAfter = afterReader(update.cells)
   const readBefore = (row: ResultColumns): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
@@ -233,8 +233,8 @@ export function resultReader(update: Cells): (row: object) => RowResult {
     }
     return Object.fromEntries(entries)
   }
-  return (one) => {
-    const row = one as ResultColumns
+  return (result) => {
+    const row = result as ResultColumns
     const written = row.state === 'written'
     return {
       index: row.index,
@@ -269,10 +269,10 @@ export function afterReader(cells: readonly MappedCell[]) {
     isWritten: (columns: CellColumns) => boolean,
   ): Record<string, unknown> => {
     const entries: Array<[string, unknown]> = []
-    for (const one of columns) {
-      if (!isWritten(one)) continue
-      const text = row[one.after] as string | null
-      entries.push([one.cell.column, text === null ? null : readCellText(one.cell, text)])
+    for (const column of columns) {
+      if (!isWritten(column)) continue
+      const text = row[column.after] as string | null
+      entries.push([column.cell.column, text === null ? null : readCellText(column.cell, text)])
     }
     return Object.fromEntries(entries)
   }
@@ -281,16 +281,15 @@ export function afterReader(cells: readonly MappedCell[]) {
 export const readJson = (text: unknown): unknown => (typeof text === 'string' ? parseExactJson(text) : null)
 
 /**
- * The statement that writes a batch: a batch in, a row for each row of it out, which `resultReader` reads. No order: to
- * sort them cost more than to find them by their index. While bisecting, they are one JSON text.
+ * The statement that writes a batch: a row of the result for each row of the batch, which `resultReader` reads.
+ * Without an order, because sorting cost more than finding the rows by their index. While bisecting, they are one
+ * JSON text.
  *
- * 1. `~locked` locks the rows, in key order, and reads them as locked. NO KEY, so that rows that reference them can still
- *    be inserted. SKIP LOCKED: a row that another transaction has locked is reported as such and postponed. Waiting for it
- *    would hold the locks on all rows before it for as long as a user's transaction stays open, and could end in a
- *    deadlock whose victim is the user.
- * 2. `~evaluated` computes everything on the locked versions: the joins, the hash of the inputs, the policies, the new
- *    values. `t` and the names of the joins mean what they mean in the configuration; all others begin with a tilde, so
- *    that none can be confused with a table or column of the user's.
+ * 1. `~locked` locks the rows in key order and reads them as locked. NO KEY: rows that reference them can still be
+ *   inserted. SKIP LOCKED: a locked row is postponed, because waiting would hold the locks on all rows before it
+ *   while a user's transaction stays open, and could end in a deadlock whose victim is the user.
+ * 2. `~evaluated` computes everything on the locked versions: the joins, the hash of the inputs, the policies, the
+ *   new values. Only `t` and the names of the joins have no tilde, so that no name is confused with the user's.
  * 3. `~written` updates the rows in which something changes, and no others.
  *
  * A result comes from the last of these that has the row, or from the batch itself.

@@ -22,10 +22,11 @@ import { namesWhereSql, whereAnySql, type CellUnit, type RowUpdate } from './row
 import { wideCast } from '../catalogue.ts'
 
 /*
- * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
- * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~new`, the value fitted to
- * its length → `~changed`, whether it is written, and `~blanked`, whether with a blank. The batch's own columns are `~value`, `~last written` and `~confidence`. All
- * names begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
+ * What is decided for one cell, each step an SQL expression over the columns of the steps before it: `~writable`,
+ * whether the policy allows it → `~cast`, the value cast to the column's type → `~new`, fitted to its length →
+ * `~changed`, whether it is written, and `~blanked`, whether with a blank. The batch has `~value`, `~last written`
+ * and `~confidence`. Names begin with a tilde, so that a column that the configuration names without its table is
+ * never ambiguous.
  */
 
 /**

@@ -45,7 +45,7 @@ export interface WriteResult {
   readonly after: Record<string, unknown> | null
   /** What the write left in columns that inputs read, and what the user had given. Null: nothing to record. */
   readonly ownWrites?: Record<string, unknown> | null
-  /** Cells with a value that the policy protects; of an undo, those that stay. */
+  /** Cells with a value that the policy protects; of an undo, cells that stay. */
   readonly protectedColumns: readonly string[]
   /** Cells that the database did not take, touched ones among them. */
   readonly skipped: readonly RefusedCell[]
@@ -54,14 +54,13 @@ export interface WriteResult {
 }
 
 /**
- * Writes a batch in one statement. Checks hash and policies on the locked rows. Skips a row that another transaction has
- * locked, so that a user's edit wins. If the database rejects the batch, the cells that it rejects are found and left
- * out, and all others are written. One result per row, in the order of the batch.
+ * Writes a batch in one statement, which checks hash and policies on the locked rows. It skips a row that another
+ * transaction has locked, so that a user's edit wins. If the database rejects the batch, the cells to blame are
+ * left out and all others written. One result per row, in the order of the batch.
  * @param tx the caller commits; the rows stay locked until then
- * @param options.preview locks and writes nothing. `after` is the state before any trigger. A cell whose expression fails is
- *   skipped; what only a write raises is not found
- * @param options.isUnguarded saves two statements; if the database rejects the batch, its error is thrown and the
- *   transaction is lost
+ * @param options.preview locks and writes nothing. `after` is the state before any trigger. A cell whose expression
+ *   fails is skipped; what only a write raises is not found
+ * @param options.isUnguarded saves two statements; an error of the batch is thrown, and the transaction is lost
  * @throws what does not concern a row: a lost connection, a timeout, a deadlock, a missing privilege
  */
 export async function writeBatch<Schema>(
@@ -253,9 +252,9 @@ async function readRejectedValues(
 }
 
 /**
- * Undoes writes, cell by cell, in one statement: a cell that no longer holds what was written stays as it is, as do those of a row
- * with other inputs, and those that the table no longer has. Uses the table's columns, not the mapping's outputs, which may
- * have changed since the write. In a result, `before` and `after` have the form of a write: undoing the undo uses them.
+ * Undoes writes, cell by cell, in one statement. A cell stays as it is if it no longer holds what was written, or
+ * if its row has other inputs or is gone. Uses the table's columns, not the mapping's outputs, which may have
+ * changed since. `before` and `after` of a result have the form of a write, for the undo of the undo.
  * @param batch at most one write of each row; of several writes the newest must be undone first
  * @param preview locks and writes nothing. Does not find what only a write raises, such as a new constraint
  */

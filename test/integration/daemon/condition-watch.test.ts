@@ -34,7 +34,7 @@ function startProcess(db: Database = database.db, notifyOfOutage: Notifier['noti
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) })
   const own = new ProcessState()
   const notifier = notifyOfOutage && { notifyOfOutage, send: async () => 0, release: async () => {} }
-  const ticker = new ConditionTicker({ db, log, own, schedules: () => null, notifier: () => notifier })
+  const ticker = new ConditionTicker({ db, log, state: own, schedules: () => null, notifier: () => notifier })
   return {
     own,
     lines,
@@ -353,7 +353,7 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
     const targets: NotifyTarget[] = [{ url: target.url, form: 'json', on: ['error'] }]
     const origin = { environment: null, dashboardUrl: null, owner: own.owner, speaker: own.speaker }
     const notifier = new Notifier({ ...origin, targets, url: null, secrets: [], log })
-    const options = { db: database.db, log, own, schedules: () => null, notifier: () => notifier }
+    const options = { db: database.db, log, state: own, schedules: () => null, notifier: () => notifier }
     return { own, watch: startConditionWatch({ ...options, ...(delayMs !== undefined && { delayMs }) }) }
   }
   const outage = Date.now() + 1_000

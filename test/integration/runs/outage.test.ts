@@ -161,14 +161,14 @@ test('a key that is accepted again is no condition, also after a reload, whose c
   const own = new ProcessState()
   const { keys } = harness.sandbox
   harness.sandbox.configure({ keys: ['another key'] })
-  const before = await harness.open({ own })
+  const before = await harness.open({ state: own })
   await before.run(runRequest({ route: 'sync' }))
   // Its watch, which another process has, would store it.
   expect(own.takeKeyNews()).toMatchObject([{ isAccepted: false, reason: expect.stringContaining('401') }])
   await before.close()
 
   harness.sandbox.configure({ keys: [...keys] })
-  const after = await harness.open({ own })
+  const after = await harness.open({ state: own })
   expect(await after.run(runRequest({ route: 'sync' }))).toMatchObject({ status: 'completed' })
   expect(own.takeKeyNews()).toMatchObject([{ isAccepted: true }])
 })

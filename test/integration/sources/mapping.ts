@@ -26,7 +26,7 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
 
 const DEFAULTS: Omit<SourceMapping, 'steps' | 'shapes'> = {
   name: 'people',
-  turn: ONLY_SERVICE,
+  step: ONLY_SERVICE,
   kind: 'person',
   table: 'people',
   joins: null,

@@ -74,7 +74,7 @@ const rejected = (run: number, count: number, written: number, changesOf = 'peop
      select ${run}, '${changesOf}', n::text, '{}', '{}' from generate_series(1, ${written}) n`
 const NO_DAEMON = 'delete from fillrate.processes'
 /** What the daemon has in its configuration. */
-const USES = `update fillrate.processes set config = '{"sources": {"companies": {"turn": {"services": ["pdl"]}}, "both": {"turn": {"services": ["acme", "pdl"]}}}}'`
+const USES = `update fillrate.processes set config = '{"sources": {"companies": {"step": {"services": ["pdl"]}}, "both": {"step": {"services": ["acme", "pdl"]}}}}'`
 const EDITS_LATE = change('10 minutes')
 
 type Case = readonly [

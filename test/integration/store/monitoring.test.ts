@@ -32,7 +32,7 @@ test('of several services the settings of each are shown, and no secret', async 
   expect(others).toEqual([])
   await reports.stop()
   expect(self?.config).toMatchObject({
-    sources: { people: { turn: { services: ['acme', 'other'] } } },
+    sources: { people: { step: { services: ['acme', 'other'] } } },
     services: [
       { name: 'acme', concurrency: 32 },
       { name: 'other', adapter: 'Other', concurrency: 3 },

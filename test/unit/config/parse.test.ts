@@ -8,7 +8,7 @@ import { output } from '../../integration/sources/mapping.ts'
 describe('a valid configuration', () => {
   test('gets every default', () => {
     const step = {
-      turn: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
+      step: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
       shapes: BUILT_IN_SERVICE.shapes.person,
       minConfidence: 0,
       freshness: null,

@@ -61,10 +61,10 @@ function serviceOf(config: Config, name: string): ConfigService {
 }
 
 const stepOf = (config: Config, service: string, source: string): SourceStep | undefined =>
-  config.sources[source]?.steps.find(({ turn }) => turn.service === service)
+  config.sources[source]?.steps.find(({ step }) => step.service === service)
 
 const servicesOf = (config: Config, source: string) =>
-  config.sources[source]?.steps.map(({ turn }) => turn.service)
+  config.sources[source]?.steps.map(({ step }) => step.service)
 
 describe('several services', () => {
   const config = parseConfig(several, '/crm/fillrate.config.ts')
@@ -96,7 +96,7 @@ describe('several services', () => {
 
   test('are steps of the sources that list them', () => {
     expect(servicesOf(config, 'contacts')).toEqual(['acme', 'pdl'])
-    expect(stepOf(config, 'acme', 'contacts')?.turn).toEqual({
+    expect(stepOf(config, 'acme', 'contacts')?.step).toEqual({
       service: 'acme',
       services: ['acme', 'pdl'],
       isFirst: true,
@@ -105,14 +105,14 @@ describe('several services', () => {
       details: [],
     })
     expect(stepOf(config, 'pdl', 'contacts')).toMatchObject({
-      turn: { isFirst: false, next: null },
+      step: { isFirst: false, next: null },
       minConfidence: 0.8,
       freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
       shapes: { mobile_phone: { type: 'text' } },
     })
     // Only the built-in interface takes a domain.
     expect(servicesOf(config, 'accounts')).toEqual(['acme'])
-    expect(stepOf(config, 'acme', 'accounts')?.turn).toMatchObject({ isFirst: true, next: null })
+    expect(stepOf(config, 'acme', 'accounts')?.step).toMatchObject({ isFirst: true, next: null })
   })
 
   test('fill the columns that name them, each from its own field', () => {
@@ -139,7 +139,7 @@ describe('several services', () => {
     const inReverse = { ...several.sources.contacts, services: ['pdl', 'acme'] }
     const reversed = parseConfig({ ...several, sources: { contacts: inReverse } }, null)
     expect(fields(reversed)).toEqual(['title', 'mobile_phone', 'department'])
-    expect(reversed.sources['contacts']?.turn).toBe(stepOf(reversed, 'pdl', 'contacts')?.turn)
+    expect(reversed.sources['contacts']?.step).toBe(stepOf(reversed, 'pdl', 'contacts')?.step)
   })
 
   test('fill something between them, or are refused', () => {
@@ -167,7 +167,7 @@ describe('several services', () => {
       null,
     )
     const turns = (source: string) =>
-      all.sources[source]?.steps.map(({ turn }) => [turn.service, turn.isFirst, turn.next])
+      all.sources[source]?.steps.map(({ step }) => [step.service, step.isFirst, step.next])
     expect(turns('contacts')).toEqual([
       ['acme', true, { service: 'pdl', when: 'miss' }],
       ['pdl', false, null],
@@ -179,9 +179,9 @@ describe('several services', () => {
     // An input that only some take is fine. Each mapping has all of them, and says which its service takes.
     expect(all.sources['others']?.inputs).toEqual(several.sources.contacts.inputs)
     expect(stepOf(all, 'finder', 'others')).toMatchObject({
-      turn: { takes: ['email'], services: ['acme', 'finder'] },
+      step: { takes: ['email'], services: ['acme', 'finder'] },
     })
-    expect(stepOf(all, 'acme', 'others')?.turn.takes).toBeNull()
+    expect(stepOf(all, 'acme', 'others')?.step.takes).toBeNull()
   })
 
   test('are sent the details of a name that each takes', () => {
@@ -195,7 +195,7 @@ describe('several services', () => {
       parseConfig({ services, sources: { contacts: { ...contacts, inputs, outputs } } }, null)
     const parts = { first_name: 't.f', last_name: 't.l' }
     const both = parse({ ...parts, company: 't.c', company_domain: 't.d' })
-    const turnOf = (config: Config, name: string) => stepOf(config, name, 'contacts')?.turn
+    const turnOf = (config: Config, name: string) => stepOf(config, name, 'contacts')?.step
     expect(turnOf(both, 'detailed')).toMatchObject({
       takes: null,
       details: ['first_name', 'last_name', 'company_domain'],
@@ -219,7 +219,7 @@ describe('several services', () => {
       acmeModule,
     )
     expect(one.services.map(({ name, adapter }) => [name, adapter.name])).toEqual([['acme', 'PDL']])
-    expect(one.sources['contacts']?.turn).toMatchObject({ isFirst: true, next: null })
+    expect(one.sources['contacts']?.step).toMatchObject({ isFirst: true, next: null })
   })
 
   test('are typed: names in lists and outputs, fields as texts', () => {

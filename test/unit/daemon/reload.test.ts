@@ -35,7 +35,7 @@ function play(opens: readonly (string | Error)[]) {
       reload = listener
     },
     waitFor: (error) => ((error as Error).message === 'away' ? 'Postgres' : null),
-    own,
+    state: own,
     log,
   })
   return { own, events, stop: () => stop.abort(), reload: () => reload(), ended }

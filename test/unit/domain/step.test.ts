@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { afterEarlier, dueAfterEarlier, statesThatGoOn, ROW_STATES } from '../../../src/domain/row.ts'
+import { afterSteps, dueAfterSteps, statesThatGoOn, ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a row that goes on to the next service', () => {
   it('is one without a record; where blanks are wanted, also one with a record', () => {
@@ -16,8 +16,8 @@ describe('a row that goes on to the next service', () => {
   it('keeps what services before have found, whatever this one adds nothing to', () => {
     const found = { onlyBlanks: true, cellsWritten: 2 }
     for (const state of ['not_found', 'below_confidence', 'rejected', 'invalid_input', 'unchanged'] as const)
-      expect(afterEarlier({ state, reason: 'x' }, found).state).toBe('enriched')
-    expect(afterEarlier({ state: 'not_found', reason: 'x' }, { ...found, cellsWritten: 0 })).toEqual({
+      expect(afterSteps({ state, reason: 'x' }, found).state).toBe('enriched')
+    expect(afterSteps({ state: 'not_found', reason: 'x' }, { ...found, cellsWritten: 0 })).toEqual({
       state: 'unchanged',
       reason: 'a service before has found it',
     })
@@ -26,13 +26,13 @@ describe('a row that goes on to the next service', () => {
   it('ends as this service leaves it where none before has found it', () => {
     const outcomes = ROW_STATES.flatMap((state) => (state === 'waiting' ? [] : [{ state, reason: 'x' }]))
     const none = { onlyBlanks: false, cellsWritten: 0 }
-    expect(outcomes.map((outcome) => afterEarlier(outcome, none))).toEqual(outcomes)
+    expect(outcomes.map((outcome) => afterSteps(outcome, none))).toEqual(outcomes)
   })
 
   it('says what this service did to it', () => {
     const found = { onlyBlanks: true, cellsWritten: 2 }
     for (const state of ['enriched', 'failed', 'write_rejected', 'suppressed'] as const)
-      expect(afterEarlier({ state, reason: 'x' }, found)).toEqual({ state, reason: 'x' })
+      expect(afterSteps({ state, reason: 'x' }, found)).toEqual({ state, reason: 'x' })
   })
 })
 
@@ -41,24 +41,24 @@ describe('when a row is due that several services have answered', () => {
   const none = { foundDueAt: null, missedDueAt: null }
 
   it('is when the first of its records is out of date, whatever was not found', () => {
-    expect(dueAfterEarlier({ state: 'found', dueAt: last }, { foundDueAt: later, missedDueAt: soon })).toBe(
+    expect(dueAfterSteps({ state: 'found', dueAt: last }, { foundDueAt: later, missedDueAt: soon })).toBe(
       later,
     )
-    expect(dueAfterEarlier({ state: 'found', dueAt: last }, { ...none, missedDueAt: soon })).toBe(last)
-    expect(dueAfterEarlier({ state: 'not_found', dueAt: soon }, { ...none, foundDueAt: later })).toBe(later)
-    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, { ...none, foundDueAt: later })).toBe(later)
+    expect(dueAfterSteps({ state: 'found', dueAt: last }, { ...none, missedDueAt: soon })).toBe(last)
+    expect(dueAfterSteps({ state: 'not_found', dueAt: soon }, { ...none, foundDueAt: later })).toBe(later)
+    expect(dueAfterSteps({ state: 'rejected', dueAt: null }, { ...none, foundDueAt: later })).toBe(later)
   })
 
   it('is when the first of its lookups may be repeated, if none has found it', () => {
-    expect(dueAfterEarlier({ state: 'not_found', dueAt: later }, { ...none, missedDueAt: soon })).toBe(soon)
-    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, { ...none, missedDueAt: soon })).toBe(soon)
-    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, none)).toBe(null)
+    expect(dueAfterSteps({ state: 'not_found', dueAt: later }, { ...none, missedDueAt: soon })).toBe(soon)
+    expect(dueAfterSteps({ state: 'rejected', dueAt: null }, { ...none, missedDueAt: soon })).toBe(soon)
+    expect(dueAfterSteps({ state: 'rejected', dueAt: null }, none)).toBe(null)
   })
 
   it('is the next day if a lookup has failed, whatever was found before', () => {
-    expect(dueAfterEarlier({ state: 'failed', dueAt: soon }, { foundDueAt: later, missedDueAt: null })).toBe(
+    expect(dueAfterSteps({ state: 'failed', dueAt: soon }, { foundDueAt: later, missedDueAt: null })).toBe(
       soon,
     )
-    expect(dueAfterEarlier({ state: 'failed', dueAt: soon }, none)).toBe(soon)
+    expect(dueAfterSteps({ state: 'failed', dueAt: soon }, none)).toBe(soon)
   })
 })

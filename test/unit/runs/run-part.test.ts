@@ -4,10 +4,10 @@ import type { Source } from '../../../src/sources/source-model.ts'
 
 /** The services of a run. @param orders of each source, as `a b c` */
 function partsOf(...orders: readonly string[]) {
-  const toSource = (order: string): unknown => ({ mapping: { turn: { services: order.split(' ') } } })
+  const toSource = (order: string): unknown => ({ mapping: { step: { services: order.split(' ') } } })
   const sources = orders.map((order) => toSource(order) as Source)
   const names = [...new Set(orders.join(' ').split(' '))].sort()
-  const isOf = (name: string, { mapping }: Source) => mapping.turn.services.includes(name)
+  const isOf = (name: string, { mapping }: Source) => mapping.step.services.includes(name)
   return names.map((name) => ({ name, sources: sources.filter((source) => isOf(name, source)) }))
 }
 

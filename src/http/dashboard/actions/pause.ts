@@ -1,7 +1,7 @@
 import * as pauses from '../../../store/source-state.ts'
 import { auditActionOnce } from '../../../actions/audit.ts'
 import { parseDuration, pluralize } from '../../../util/text.ts'
-import { html, sourceUrl, type Html } from '../html.ts'
+import { html, sourceUrl, type SafeHtml } from '../html.ts'
 import { refused, requireSource } from '../page.ts'
 import { defineAction } from './action.ts'
 
@@ -49,7 +49,7 @@ export const resumeAction = defineAction({
   find: (request, deps) => requireSource(request, deps).name,
   pageOf: sourceUrl,
   confirm: async (source, { db }) => {
-    const pause = (await pauses.listPaused(db)).find((one) => one.source === source)
+    const pause = (await pauses.listPaused(db)).find((paused) => paused.source === source)
     return {
       title: `Resume ${source}`,
       body:
@@ -74,7 +74,7 @@ export const resumeAction = defineAction({
     ),
 })
 
-const pauseFields = (): Html =>
+const pauseFields = (): SafeHtml =>
   html`<div class="field">
       <label for="reason">Reason</label>
       <input

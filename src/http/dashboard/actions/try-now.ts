@@ -13,7 +13,7 @@ const ACTION = 'try now'
 export const tryAction = defineAction({
   path: '/services/:service/try',
   find: ({ params }, deps): OpenService => {
-    const found = requireApp(deps).services.find((one) => nameOf(one) === params['service'])
+    const found = requireApp(deps).services.find((service) => nameOf(service) === params['service'])
     if (found !== undefined) return found
     throw refused(404, 'No such service', html`<p>The configuration has no service ${params['service']}.</p>`)
   },

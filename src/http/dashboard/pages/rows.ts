@@ -10,7 +10,7 @@ import {
   type FoundRow,
   type FoundRows,
   type RowFilter,
-  type RowIdentity,
+  type SearchedIdentity,
   type RowPlace,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
@@ -39,7 +39,7 @@ import {
   type RowState,
 } from '../../../domain/row.ts'
 import { formatCount, pluralize, toSentenceCase } from '../../../util/text.ts'
-import { buildUrl, html, rowUrl, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import { buildUrl, html, rowUrl, sourceUrl, type SafeHtml, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'
 import { ConfigProblems } from '../../../config/problems.ts'
@@ -62,9 +62,11 @@ export const rowsPage: Page = {
     // Of one row, one run or one reason, only the rows are shown.
     const isByReason =
       search.after === null &&
-      [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
+      [search.text, search.filter.run, search.filter.reason].every((value) => value === null)
     const reasons = isByReason
-      ? (await readReasons()).filter((one) => (source ?? one.source) === one.source && isIn(one.state, state))
+      ? (await readReasons()).filter(
+          (reason) => (source ?? reason.source) === reason.source && isIn(reason.state, state),
+        )
       : []
     return {
       body: html`${pageHead('Rows')} ${filterForm(page)} ${reasonNote(search, canAct)}
@@ -76,7 +78,7 @@ export const rowsPage: Page = {
 const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
   wanted === null || wanted === 'not_enriched' || wanted === state
 
-function rowsCard(page: RowPage, now: number): Html {
+function rowsCard(page: RowPage, now: number): SafeHtml {
   const { rows, search, next } = page
   return html`<section id="rows" class="card" aria-label="Rows">
     ${
@@ -92,7 +94,7 @@ function rowsCard(page: RowPage, now: number): Html {
   </section>`
 }
 
-function filterForm({ search: { text, filter }, sources }: RowPage): Html {
+function filterForm({ search: { text, filter }, sources }: RowPage): SafeHtml {
   const states = [
     ['', 'any'],
     ['not_enriched', 'not enriched (any)'],
@@ -123,7 +125,7 @@ function filterForm({ search: { text, filter }, sources }: RowPage): Html {
 /** The reason that is filtered by, which has no field of its own, and what to do about rows in this state. */
 function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
   const { reason, state, source, run } = search.filter
-  const failure = FAILURE_STATES.find((one) => one === state)
+  const failure = FAILURE_STATES.find((name) => name === state)
   if (reason === null && failure === undefined) return null
   return html`<p class="note">
     ${
@@ -139,14 +141,14 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
 }
 
 /** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
-function summary({ rows, total, next }: RowPage): Html {
+function summary({ rows, total, next }: RowPage): SafeHtml {
   const isSparse = next !== null && rows.length < ROWS_PER_PAGE
   const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
   const all = total !== null && `${pluralize(total, 'row')} in all`
   return html`<p class="sub">${shown}${shown && all && ', '}${all}</p>`
 }
 
-const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Html =>
+const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): SafeHtml =>
   dataTable<FoundRow>(
     'Rows',
     [
@@ -187,7 +189,7 @@ function parseRowQuery(query: URLSearchParams): RowSearch {
     text: given('q'),
     filter: {
       source: given('source'),
-      state: [...ROW_STATES, 'not_enriched' as const].find((one) => one === query.get('state')) ?? null,
+      state: [...ROW_STATES, 'not_enriched' as const].find((state) => state === query.get('state')) ?? null,
       // A reason may be empty: rows without one.
       reason: query.get('reason'),
       run: Number.isSafeInteger(run) && run > 0 ? run : null,
@@ -202,13 +204,13 @@ const searchUrl = ({ text, filter }: RowSearch): string =>
 
 /** The address of the page that goes on from a place. */
 function nextUrl(search: RowSearch, { source, key, state }: RowPlace): string {
-  const after = new URLSearchParams([source, key, state].map((one): [string, string] => ['after', one]))
+  const after = new URLSearchParams([source, key, state].map((part): [string, string] => ['after', part]))
   const first = searchUrl(search)
   return `${first}${first.includes('?') ? '&' : '?'}${after}`
 }
 
 /** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
-function parseRowIdentity(key: string): RowIdentity {
+function parseRowIdentity(key: string): SearchedIdentity {
   const inputs = [
     ['email', normalizeEmail(key)],
     ['linkedin_url', normalizeProfileUrl(key)],
@@ -251,7 +253,7 @@ async function countMatches(
   sources: readonly string[],
 ): Promise<number | null> {
   const { source, state, reason, run } = filter
-  if ([text, reason, run].some((one) => one !== null)) return null
+  if ([text, reason, run].some((value) => value !== null)) return null
   const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
   return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
 }
@@ -276,7 +278,7 @@ function refuseRow(error: unknown): never {
   throw missing('No such row', html`${text} <a href="/rows">All rows</a>`)
 }
 
-function rowBody(history: RowHistory, now: number): Html {
+function rowBody(history: RowHistory, now: number): SafeHtml {
   const { source, key, table, state, row } = history
   return html`${pageHead([html`<span class="sub"><a href="${sourceUrl(source)}">${source}</a> · ${table}</span> `, key], html`<a href="${buildUrl('/rows', { source })}">All rows of the source</a>`)}
     <div class="grid">
@@ -308,7 +310,7 @@ function displayValue(given: unknown): HtmlPart {
   return /\s/.test(given) ? given : breakable(given)
 }
 
-const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
+const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): SafeHtml =>
   definitionList([
     ...Object.entries(inputs).map(([name, given]) => [`input ${name}`, displayValue(given)] as const),
     ...Object.entries(filled).map(
@@ -316,7 +318,7 @@ const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html 
     ),
   ])
 
-const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
+const columnsTable = (columns: readonly ColumnState[], source: string): SafeHtml =>
   dataTable<ColumnState>(
     'Columns that Fillrate may fill',
     [
@@ -328,7 +330,7 @@ const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
     { isCaptionShown: true },
   )
 
-const lookupFields = (history: RowHistory, now: number): Html =>
+const lookupFields = (history: RowHistory, now: number): SafeHtml =>
   definitionList(
     listLookupFacts(history, now).map(([label, text, more]) => [
       label,
@@ -336,7 +338,7 @@ const lookupFields = (history: RowHistory, now: number): Html =>
     ]),
   )
 
-const fieldsTable = (fields: readonly ExplainedField[]): Html =>
+const fieldsTable = (fields: readonly ExplainedField[]): SafeHtml =>
   dataTable<ExplainedField>(
     'Fields of the record that are mapped to columns',
     [
@@ -354,7 +356,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
 
 type ChangedCell = RowChange['cells'][number]
 
-const changeTable = (change: RowChange, now: number): Html =>
+const changeTable = (change: RowChange, now: number): SafeHtml =>
   dataTable<ChangedCell>(
     changeTitle(change, now),
     [

@@ -26,7 +26,7 @@ import {
   nameText,
   stateBadge,
 } from '../components.ts'
-import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import { buildUrl, html, sourceUrl, type SafeHtml, type HtmlPart } from '../html.ts'
 import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
@@ -66,11 +66,11 @@ export const sourcePage: Page = {
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
-      reasons: (await readReasons()).filter((one) => one.source === name),
+      reasons: (await readReasons()).filter(({ source }) => source === name),
       readAt: Date.now(),
       canAct: request.canAct,
     }
-    const others = [...sources().keys()].filter((one) => one !== name)
+    const others = [...sources().keys()].filter((other) => other !== name)
     return {
       title: name,
       body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
@@ -84,7 +84,7 @@ export const sourcePage: Page = {
   },
 }
 
-function aboutSource({ source, conditions, readAt }: SourcePageData): Html {
+function aboutSource({ source, conditions, readAt }: SourcePageData): SafeHtml {
   const { kind, table, pause, lastRun, name } = source
   const breakage = findBreakage(conditions, name)
   return html`<p class="sub about">
@@ -96,7 +96,7 @@ function aboutSource({ source, conditions, readAt }: SourcePageData): Html {
 }
 
 /** Why a source is left out, since when, and what to do. */
-const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number): Html =>
+const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number): SafeHtml =>
   html`<p class="notice bad">
     <b>${title}</b>, since ${timeAgo(since, now)}. <b>What to do:</b> ${withCode(mend)}
   </p>`
@@ -123,7 +123,7 @@ function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): 
   ])
 }
 
-const rowsSection = ({ source: { name, states } }: SourcePageData): Html =>
+const rowsSection = ({ source: { name, states } }: SourcePageData): SafeHtml =>
   card(
     'rows',
     'Rows',
@@ -150,7 +150,7 @@ function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Htm
 }
 
 /** How full each column is at the last count, and the change since the first that is kept. */
-function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Html {
+function fillRateTable({ fillRates, columns }: SourceOverview, now: number): SafeHtml {
   const [first, last] = [fillRates[0], fillRates.at(-1)]
   if (first === undefined || last === undefined) return empty('Counted at the end of a run.')
   const isCompared = fillRates.length > 1
@@ -175,9 +175,9 @@ function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Htm
 }
 
 /** A column that no run has counted yet has no share. */
-function columnRow(column: string, fillRates: SourceOverview['fillRates']): Html {
-  const known = fillRates.filter((one) => one.filled[column] !== undefined)
-  const [before = 0, ...others] = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
+function columnRow(column: string, fillRates: SourceOverview['fillRates']): SafeHtml {
+  const known = fillRates.filter((rate) => rate.filled[column] !== undefined)
+  const [before = 0, ...others] = known.map((rate) => ratio(rate.filled[column] ?? 0, rate.eligible))
   const now = others.at(-1) ?? before
   const last = known.at(-1)
   const gain = now - before
@@ -205,13 +205,13 @@ function formatPoints(gain: number): string {
 
 /**
  * All sources with their fill rates.
- * @param followed those that live sync watches
+ * @param followed the sources that live sync watches
  */
 export const sourcesCard = (
   { sources, readAt: now }: DashboardData,
   { conditions }: Pick<Verdict, 'conditions'>,
   followed: readonly string[],
-): Html =>
+): SafeHtml =>
   card(
     'sources',
     'Sources',
@@ -271,7 +271,7 @@ export const sourcesCard = (
 
 const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
 
-const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
+const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, { rows }) => sum + rows, 0)
 
 /** How full a source is, at the last count of a run. Its page says how that has changed. */
 function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
@@ -288,7 +288,7 @@ function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
 const pauseText = (
   { paused_at: at, paused_by: by, reason, resume_at: until }: NonNullable<SourceOverview['pause']>,
   now: number,
-): Html =>
+): SafeHtml =>
   html`<span class="soft pause">
     ${timeAgo(at, now)} by
     ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span

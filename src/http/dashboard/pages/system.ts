@@ -5,7 +5,7 @@ import type { ListedProcess } from '../../../store/processes.ts'
 import type { StoredCondition } from '../../../store/conditions.ts'
 import { formatDuration } from '../../../util/text.ts'
 import { badge, card, dataTable, pageHead, processName, timeAgo, nameText, type Tone } from '../components.ts'
-import { html, type Html, type HtmlPart } from '../html.ts'
+import { html, type SafeHtml, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 
 /** The processes of this database and what each of them does; what went wrong and what was changed lately. */
@@ -28,9 +28,9 @@ const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
   run: 'single run (run)',
 }
 
-function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
-  const alive = processes.filter((one) => one.isAlive)
-  const variants = new Set(alive.map((one) => JSON.stringify([one.version, one.config])))
+function processesSection({ processes, readAt, hasDaemon }: SystemData): SafeHtml {
+  const alive = processes.filter(({ isAlive }) => isAlive)
+  const variants = new Set(alive.map(({ version, config }) => JSON.stringify([version, config])))
   return card('processes', 'Processes', [
     variants.size > 1 &&
       html`<p class="note">
@@ -85,19 +85,19 @@ const duties = ({ leases }: ListedProcess): HtmlPart =>
   ])
 
 /** What went wrong lately, and for how long. */
-const conditionsSection = ({ recentConditions, readAt }: SystemData): Html =>
+const conditionsSection = ({ recentConditions, readAt }: SystemData): SafeHtml =>
   card(
     'conditions',
     'Last conditions',
     dataTable<StoredCondition>(
       'What was wrong lately',
       [
-        { name: 'condition', kind: 'row', cell: (one) => describeCondition(one, readAt).title },
+        { name: 'condition', kind: 'row', cell: (condition) => describeCondition(condition, readAt).title },
         {
           name: 'state',
-          cell: (one) =>
-            one.endedAt === null
-              ? badge('open', severityOf(one) === 'error' ? 'bad' : 'warn')
+          cell: (condition) =>
+            condition.endedAt === null
+              ? badge('open', severityOf(condition) === 'error' ? 'bad' : 'warn')
               : badge('over', 'quiet'),
         },
         { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },
@@ -112,7 +112,7 @@ const conditionsSection = ({ recentConditions, readAt }: SystemData): Html =>
     ),
   )
 
-const auditSection = ({ changes, readAt }: SystemData): Html =>
+const auditSection = ({ changes, readAt }: SystemData): SafeHtml =>
   card(
     'audit',
     'Who changed what',

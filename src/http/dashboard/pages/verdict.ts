@@ -17,7 +17,7 @@ import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, countRows, type Tone } from '../components.ts'
-import { html, type Html, type HtmlPart } from '../html.ts'
+import { html, type SafeHtml, type HtmlPart } from '../html.ts'
 import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
@@ -25,7 +25,7 @@ export function healthSection(
   verdict: Verdict,
   counts: DashboardData,
   { canAct }: { readonly canAct: boolean },
-): Html {
+): SafeHtml {
   const { conditions, paused, readAt: now } = verdict
   const [tone, activity] = describeActivity(verdict, counts)
   const [first] = conditions
@@ -34,8 +34,8 @@ export function healthSection(
     class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
     aria-label="Health"
   >
-    ${conditions.slice(0, MAX_SHOWN).map((one) => conditionBlock(one, now, canAct))}
-    ${conditions.slice(MAX_SHOWN).map((one) => foldedCondition(one, now, canAct))}
+    ${conditions.slice(0, MAX_SHOWN).map((condition) => conditionBlock(condition, now, canAct))}
+    ${conditions.slice(MAX_SHOWN).map((condition) => foldedCondition(condition, now, canAct))}
     <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
     ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
     ${canAct && html`<p class="actions">${START_RUN}</p>`}
@@ -57,16 +57,19 @@ export const findServiceCondition = (
   conditions: readonly ReportedCondition[],
   service: string,
 ): ReportedCondition | undefined =>
-  conditions.find((one) => one.service === service && (TRIED.has(one.kind) || one.kind === 'throttled'))
+  conditions.find(
+    (condition) =>
+      condition.service === service && (TRIED.has(condition.kind) || condition.kind === 'throttled'),
+  )
 
 /** The condition of a source that does not fit its table, and is left out; undefined: it fits. */
 export const findBreakage = (
   conditions: readonly ReportedCondition[],
   source: string,
 ): ReportedCondition | undefined =>
-  conditions.find((one) => one.kind === 'source_broken' && one.source === source)
+  conditions.find((condition) => condition.kind === 'source_broken' && condition.source === source)
 
-const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): Html =>
+const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): SafeHtml =>
   html`<details
     id="${conditionId(condition).replaceAll(/\W+/g, '-')}"
     class="condition folded ${toTone(condition)}"
@@ -77,7 +80,7 @@ const foldedCondition = (condition: ReportedCondition, now: number, canAct: bool
 
 const toTone = ({ severity }: ReportedCondition): Tone => (severity === 'error' ? 'bad' : 'warn')
 
-const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): Html =>
+const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): SafeHtml =>
   html`<div class="condition ${toTone(condition)}">
     <p class="headline">${condition.title}</p>
     ${conditionDetails(condition, now, canAct)}
@@ -87,14 +90,14 @@ const conditionDetails = (
   { kind, service, since, meaning, mend, proof }: ReportedCondition,
   now: number,
   canAct: boolean,
-): Html =>
+): SafeHtml =>
   html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
     <p class="action">
       <b>What to do:</b> ${withCode(mend)} <span class="since">Prove it: ${withCode(proof)}.</span>
     </p>
     ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}`
 
-export const tryLink = (service: string): Html =>
+export const tryLink = (service: string): SafeHtml =>
   html`<a class="button" href="${tryUrl(service)}">Try now</a>`
 
 export const tryUrl = (service: string): string => `/services/${encodeURIComponent(service)}/try`
@@ -148,7 +151,7 @@ const ENDED: Readonly<Record<string, string>> = {
 }
 
 /** The run that ended last, live sync apart. */
-function lastRun(runs: readonly LivingRun[], now: number): Html | null {
+function lastRun(runs: readonly LivingRun[], now: number): SafeHtml | null {
   const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
   if (last === undefined) return null
   const enriched = readTotal(last.totals, 'rows', 'enriched')
@@ -168,7 +171,10 @@ function lastRun(runs: readonly LivingRun[], now: number): Html | null {
 }
 
 /** With its progress, once that was counted. */
-function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: now }: DashboardData): Html {
+function runningHeadline(
+  { id, started_at: since }: LivingRun,
+  { runs, readAt: now }: DashboardData,
+): SafeHtml {
   const { states = null } = runs.find((run) => run.id === id) ?? {}
   const rows = states === null ? 0 : countRows(states)
   const finished = rows - (states?.waiting ?? 0)
