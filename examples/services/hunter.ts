@@ -50,8 +50,8 @@ export default defineService({
     path: '/v2/email-finder',
     inputs: ['linkedin_url', 'name_company'],
     query: (input) =>
-      'linkedinUrl' in input
-        ? { linkedin_handle: toHandle(input.linkedinUrl) }
+      'linkedin_url' in input
+        ? { linkedin_handle: toHandle(input.linkedin_url) }
         : 'company' in input
           ? { full_name: input.name, ...toCompany(input.company) }
           : {},
@@ -152,7 +152,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada-lovelace' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada-lovelace' },
     request: { query: { linkedin_handle: 'ada-lovelace' } },
     answer: { body: { data: person } },
     expect: { outcome: 'found' },

@@ -44,7 +44,7 @@ function splitName(name: string): { firstName: string; lastName: string } {
 /** A property that Lusha does not know is refused. */
 const toContact = (input: object): Record<string, string> => ({
   ...('email' in input && { email: String(input.email) }),
-  ...('linkedinUrl' in input && { linkedinUrl: String(input.linkedinUrl) }),
+  ...('linkedin_url' in input && { linkedinUrl: String(input.linkedin_url) }),
   ...('name' in input &&
     'company' in input && { ...splitName(String(input.name)), companyName: String(input.company) }),
 })
@@ -268,7 +268,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { body: { contacts: [{ linkedinUrl: 'https://www.linkedin.com/in/ada' }] } },
     answer: { body: answerOf([person], 1) },
     expect: { outcome: 'found' },
@@ -375,7 +375,7 @@ export const cases: readonly ServiceCase[] = [
     name: 'people by what is known of each',
     input: {
       inputs: [
-        { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+        { linkedin_url: 'https://www.linkedin.com/in/ada' },
         { name: 'Bob Babbage', company: 'Engines' },
       ],
     },
