@@ -69,6 +69,8 @@ export default defineService({
     record: { wrappers: ['data'] },
     read: readError,
   },
+  // Free. What it counts as available is not said to be what is left.
+  account: { path: '/v2/account' },
   statuses: {
     // "You have reached the rate limit", and "your usage limit", which are the credits. 451: the person asked not to be processed.
     403: 'rate_limited',

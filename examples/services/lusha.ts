@@ -152,6 +152,11 @@ export default defineService({
     read: readMany,
   },
   // 499 is a timeout of the service, which version 2 documents.
+  // Five calls a minute, without a credit.
+  account: {
+    path: '/v3/account/usage',
+    credits: (body) => (body as { credits: { remaining: number } }).credits.remaining,
+  },
   statuses: { 402: 'out_of_credits', 499: 'transient' },
   // Three windows, on every answer; the one with the least left counts. No header says when one ends: with the limits of your
   // plan (`limit: ['50 per minute', '150 per hour', '1500 per day']`) no call is tried too early.

@@ -170,6 +170,11 @@ export default defineService({
     read: readMany('company'),
   },
   // The minute and the day, on every answer; the one with the least left counts. The header of the second has no count.
+  // "This endpoint is free to use."
+  account: {
+    path: '/account-information',
+    credits: (body) => (body as { response: { remaining_credits: number } }).response.remaining_credits,
+  },
   rate: {
     headers: (headers: ServiceAnswer['headers']) => {
       const windows = ['minute', 'daily']
