@@ -1,3 +1,5 @@
+import { escapeRegExp } from './text.ts'
+
 /** Of an error from Postgres; empty for any other. */
 export const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
 
@@ -154,11 +156,7 @@ const toTemplate = (format: string): RegExp =>
   new RegExp(
     `^${format
       .split(/(%%|%)/)
-      .map((part) =>
-        part === '%'
-          ? '.*'
-          : (part === '%%' ? '%' : part).replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`),
-      )
+      .map((part) => (part === '%' ? '.*' : escapeRegExp(part === '%%' ? '%' : part)))
       .join('')}$`,
     's',
   )
