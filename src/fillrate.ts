@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { z } from 'zod'
 import type { RowHistory } from './domain/report/explain.ts'
 import type { Plan } from './domain/report/plan.ts'
 import type { RunReport } from './domain/report/run.ts'
@@ -9,6 +10,16 @@ import type { Config } from './config/config.ts'
 import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
 import { loadConfig, loadNamedServices, parseConfig } from './config/load.ts'
+import { lookupBudget } from './config/config-schema.ts'
+import {
+  booleanFlag,
+  countFromZero,
+  integerBetween,
+  objectOf,
+  oneOfStrings,
+  requiredString,
+} from './config/primitives.ts'
+import { ConfigProblems, toProblems } from './config/problems.ts'
 
 /**
  * How to open Fillrate.
@@ -103,6 +114,51 @@ export interface Fillrate {
 
 const DEFAULT_WAIT_MS = 30 * 60_000
 
+const anything = z.unknown().optional()
+const signal = z.instanceof(AbortSignal, { error: 'an AbortSignal' })
+const callback = z.custom((value) => typeof value === 'function', { error: 'a function' }).optional()
+const WORDS = "a list of names of sources, or of patterns such as 'acme_*'"
+
+const PASS = {
+  sources: z.array(z.string({ error: WORDS }), { error: WORDS }).optional(),
+  limit: integerBetween(1, Number.MAX_SAFE_INTEGER).nullish(),
+  budget: lookupBudget.optional(),
+  where: requiredString(`an SQL condition, such as "t.country = 'NO'"`).nullish(),
+  route: oneOfStrings(['auto', 'sync', 'bulk']).optional(),
+  signal: signal.optional(),
+}
+
+/** What each function takes: a program in JavaScript has no compiler that refuses a misspelt name, or NaN as a budget. */
+const OPTIONS = {
+  createFillrate: objectOf({
+    config: anything,
+    env: anything,
+    migrate: booleanFlag.optional(),
+    log: anything,
+  }),
+  plan: objectOf(PASS),
+  run: objectOf({
+    ...PASS,
+    waitMs: countFromZero('a whole number of milliseconds').optional(),
+    dryRun: objectOf({ sample: countFromZero('how many rows it shows') }, '{ sample: 20 }').nullish(),
+    onProgress: callback,
+    onStarted: callback,
+  }),
+  start: objectOf({ signal, onReload: callback, onListening: callback }),
+  undo: objectOf({
+    run: countFromZero('the number of a run'),
+    dryRun: booleanFlag.optional(),
+    signal: signal.optional(),
+  }),
+}
+
+/** @throws ConfigProblems that name each wrong option of a function */
+function checkOptions(of: keyof typeof OPTIONS, options: unknown): void {
+  const parsed = OPTIONS[of].safeParse(options, { jitless: true })
+  if (!parsed.success)
+    throw new ConfigProblems(`the options of ${of}`, toProblems(parsed.error.issues, options))
+}
+
 /**
  * Opens Fillrate for a program with its own scheduler, and checks the configuration against the database.
  * @throws ConfigProblems, SourceProblems, SchemaMissingError, or Postgres's error if it cannot be reached
@@ -115,6 +171,7 @@ const DEFAULT_WAIT_MS = 30 * 60_000
 export async function createFillrate(options: FillrateOptions): Promise<Fillrate> {
   // Imported on demand: configurations import this package too, and do not need a database driver.
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
+  checkOptions('createFillrate', options)
   const { config: input } = options
   const readConfig = async (): Promise<Config> =>
     typeof input === 'string'
@@ -197,9 +254,13 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
     signal,
   })
   return {
-    plan: (options = {}) => work(options.signal, (signal) => app.plan(toPass(options, signal))),
-    run: (options = {}) =>
-      work(options.signal, async (signal) => {
+    plan: async (options = {}) => {
+      checkOptions('plan', options)
+      return work(options.signal, (signal) => app.plan(toPass(options, signal)))
+    },
+    run: async (options = {}) => {
+      checkOptions('run', options)
+      return work(options.signal, async (signal) => {
         const request = {
           ...toPass<RunOptions>(options, signal),
           waitMs: options.waitMs ?? DEFAULT_WAIT_MS,
@@ -223,11 +284,17 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
             }),
           ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
         )
-      }),
-    start,
+      })
+    },
+    start: async (options) => {
+      checkOptions('start', options)
+      return start(options)
+    },
     explain: (source, key) => work(undefined, () => app.explain(source, key)),
-    undo: (run, { dryRun = false, signal: given } = {}) =>
-      work(given, async (signal) => {
+    undo: async (run, options = {}) => {
+      checkOptions('undo', { run, ...options })
+      const { dryRun = false, signal: given } = options
+      return work(given, async (signal) => {
         if (dryRun) return app.undo({ run, dryRun, signal })
         const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
         return auditAction(
@@ -236,7 +303,8 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
           () => app.undo({ run, dryRun, signal }),
           (done) => ({ outcome: toAuditOutcome(done.status), detail: null, run: done.run }),
         )
-      }),
+      })
+    },
     close,
     [Symbol.asyncDispose]: close,
   }

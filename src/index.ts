@@ -27,6 +27,8 @@ export { testService, type DeliveryCase, type ServiceCase } from './actions/serv
 export { createFillrate } from './fillrate.ts'
 export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions } from './fillrate.ts'
 export { ConfigProblems } from './config/problems.ts'
+export { SourceProblems } from './sources/problems.ts'
+export { SchemaMissingError } from './store/schema-errors.ts'
 export type { RowHistory } from './domain/report/explain.ts'
 export type { Plan } from './domain/report/plan.ts'
 export type { RunReport } from './domain/report/run.ts'

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
-import { statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import { printError, runCli, wantsJson } from './cli/cli.ts'
 import { type Context, Exit, type Invocation } from './cli/command.ts'
 import { Output } from './cli/terminal.ts'
@@ -22,12 +23,14 @@ let invocation: Invocation | null = null
 /** @returns why `.env` cannot be read; null if it was read or there is none */
 function loadDotenv(): string | null {
   try {
-    process.loadEnvFile('.env')
+    // An editor's byte order mark would be a part of the first name.
+    const variables = parseEnv(readFileSync('.env', 'utf8').replace(/^\ufeff/, ''))
+    for (const [name, value] of Object.entries(variables)) process.env[name] ??= value
     return null
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return null
-    return statSync('.env').isDirectory() ? 'a directory' : `cannot be read: ${message}`
+    return code === 'EISDIR' ? 'a directory' : `cannot be read: ${message}`
   }
 }
 

@@ -17,7 +17,7 @@ const first = (value: string | string[] | undefined): string | undefined =>
 /** What is known of a person, in Apollo's names. */
 const toDetails = (input: object): Record<string, string> => ({
   ...('email' in input && { email: String(input.email) }),
-  ...('linkedinUrl' in input && { linkedin_url: String(input.linkedinUrl) }),
+  ...('linkedin_url' in input && { linkedin_url: String(input.linkedin_url) }),
   ...('name' in input && 'company' in input
     ? { name: String(input.name), organization_name: String(input.company) }
     : {}),

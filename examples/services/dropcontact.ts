@@ -32,7 +32,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 
 const toRow = (input: object): Record<string, unknown> => ({
   ...('email' in input && { email: String(input.email) }),
-  ...('linkedinUrl' in input && { linkedin: String(input.linkedinUrl) }),
+  ...('linkedin_url' in input && { linkedin: String(input.linkedin_url) }),
   ...('name' in input &&
     'company' in input && { full_name: String(input.name), company: String(input.company) }),
 })
@@ -197,7 +197,7 @@ export const cases: readonly (ServiceCase | DeliveryCase)[] = [
   },
   {
     name: 'a job of one, by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { body: { data: [{ linkedin: 'https://www.linkedin.com/in/ada' }] } },
     answer: { body: { credits_left: 15_275, request_id: 'r-3', error: false, success: true } },
     expect: { outcome: 'accepted', jobId: 'r-3' },

@@ -66,6 +66,10 @@ export default defineService({
   },
   // The body of a delivery, with a status such as IN_PROGRESS until the job is over.
   poll: { path: '/api/v2/contact/reverse/email/bulk/{job_id}' },
+  account: {
+    path: '/api/v1/account/credits',
+    credits: (body) => (body as { balance: number }).balance,
+  },
   statuses: { 402: 'out_of_credits' },
   // "60 API calls per minute" for the account and all endpoints; no header tells what is left.
   rate: { limit: '60 per minute' },

@@ -50,8 +50,8 @@ export default defineService({
     path: '/v2/email-finder',
     inputs: ['linkedin_url', 'name_company'],
     query: (input) =>
-      'linkedinUrl' in input
-        ? { linkedin_handle: toHandle(input.linkedinUrl) }
+      'linkedin_url' in input
+        ? { linkedin_handle: toHandle(input.linkedin_url) }
         : 'company' in input
           ? { full_name: input.name, ...toCompany(input.company) }
           : {},
@@ -69,6 +69,8 @@ export default defineService({
     record: { wrappers: ['data'] },
     read: readError,
   },
+  // Free. What it counts as available is not said to be what is left.
+  account: { path: '/v2/account' },
   statuses: {
     // "You have reached the rate limit", and "your usage limit", which are the credits. 451: the person asked not to be processed.
     403: 'rate_limited',
@@ -152,7 +154,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada-lovelace' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada-lovelace' },
     request: { query: { linkedin_handle: 'ada-lovelace' } },
     answer: { body: { data: person } },
     expect: { outcome: 'found' },

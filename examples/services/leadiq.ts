@@ -57,7 +57,7 @@ type Reply = {
 
 function toSearch(input: PersonInput): object {
   if ('email' in input) return { email: input.email }
-  if ('linkedinUrl' in input) return { linkedinUrl: input.linkedinUrl }
+  if ('linkedin_url' in input) return { linkedinUrl: input.linkedin_url }
   if (!('company' in input)) return {}
   const isDomain = /^[^\s.]+(?:\.[^\s.]+)+$/.test(input.company)
   return { fullName: input.name, company: isDomain ? { domain: input.company } : { name: input.company } }
@@ -212,7 +212,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { body: { variables: { input: { linkedinUrl: 'https://www.linkedin.com/in/ada' } } } },
     answer: { body: { data: { searchPeople: { results: [person] } } } },
     expect: { outcome: 'found' },

@@ -44,7 +44,7 @@ function splitName(name: string): { firstName: string; lastName: string } {
 /** A property that Lusha does not know is refused. */
 const toContact = (input: object): Record<string, string> => ({
   ...('email' in input && { email: String(input.email) }),
-  ...('linkedinUrl' in input && { linkedinUrl: String(input.linkedinUrl) }),
+  ...('linkedin_url' in input && { linkedinUrl: String(input.linkedin_url) }),
   ...('name' in input &&
     'company' in input && { ...splitName(String(input.name)), companyName: String(input.company) }),
 })
@@ -152,6 +152,11 @@ export default defineService({
     read: readMany,
   },
   // 499 is a timeout of the service, which version 2 documents.
+  // Five calls a minute, without a credit.
+  account: {
+    path: '/v3/account/usage',
+    credits: (body) => (body as { credits: { remaining: number } }).credits.remaining,
+  },
   statuses: { 402: 'out_of_credits', 499: 'transient' },
   // Three windows, on every answer; the one with the least left counts. No header says when one ends: with the limits of your
   // plan (`limit: ['50 per minute', '150 per hour', '1500 per day']`) no call is tried too early.
@@ -268,7 +273,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { body: { contacts: [{ linkedinUrl: 'https://www.linkedin.com/in/ada' }] } },
     answer: { body: answerOf([person], 1) },
     expect: { outcome: 'found' },
@@ -375,7 +380,7 @@ export const cases: readonly ServiceCase[] = [
     name: 'people by what is known of each',
     input: {
       inputs: [
-        { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+        { linkedin_url: 'https://www.linkedin.com/in/ada' },
         { name: 'Bob Babbage', company: 'Engines' },
       ],
     },

@@ -28,7 +28,7 @@ function readReset(value: string | string[] | undefined): string | undefined {
 
 const toParams = (input: object): Record<string, string> => ({
   ...('email' in input && { email: String(input.email) }),
-  ...('linkedinUrl' in input && { profile: String(input.linkedinUrl) }),
+  ...('linkedin_url' in input && { profile: String(input.linkedin_url) }),
   ...('name' in input && 'company' in input && { name: String(input.name), company: String(input.company) }),
 })
 
@@ -169,7 +169,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { query: { profile: 'https://www.linkedin.com/in/ada' } },
     answer: { body: { status: 200, likelihood: 10, data: person } },
     expect: { outcome: 'found', confidence: 1 },

@@ -39,12 +39,12 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 /** What is not known is left out. */
 const toData = (input: JobInput): object => ({
   email: input.email,
-  linkedin_url: input.linkedinUrl,
+  linkedin_url: input.linkedin_url,
   full_name: input.name,
-  first_name: input.firstName,
-  last_name: input.lastName,
+  first_name: input.first_name,
+  last_name: input.last_name,
   company_name: input.company,
-  company_website: input.companyDomain,
+  company_website: input.company_domain,
 })
 
 const INPUTS = ['email', 'linkedin_url', 'name_company', 'first_name', 'last_name', 'company_domain'] as const
@@ -170,6 +170,11 @@ export default defineService({
     read: readMany('company'),
   },
   // The minute and the day, on every answer; the one with the least left counts. The header of the second has no count.
+  // "This endpoint is free to use."
+  account: {
+    path: '/account-information',
+    credits: (body) => (body as { response: { remaining_credits: number } }).response.remaining_credits,
+  },
   rate: {
     headers: (headers: ServiceAnswer['headers']) => {
       const windows = ['minute', 'daily']
@@ -292,7 +297,12 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by a name in its parts and a domain',
-    input: { name: 'Ada Lovelace', firstName: 'Ada', lastName: 'Lovelace', companyDomain: 'engines.example' },
+    input: {
+      name: 'Ada Lovelace',
+      first_name: 'Ada',
+      last_name: 'Lovelace',
+      company_domain: 'engines.example',
+    },
     request: {
       body: {
         data: {
@@ -308,7 +318,7 @@ export const cases: readonly ServiceCase[] = [
   },
   {
     name: 'by profile',
-    input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
+    input: { linkedin_url: 'https://www.linkedin.com/in/ada' },
     request: { body: { data: { linkedin_url: 'https://www.linkedin.com/in/ada' } } },
     answer: { body: { error: false, free_enrichment: false, person, company } },
     expect: { outcome: 'found' },
@@ -404,8 +414,8 @@ export const cases: readonly ServiceCase[] = [
     name: 'people by what is known of each, one of whom was found before',
     input: {
       inputs: [
-        { name: 'Ada Lovelace', company: 'Engines', companyDomain: 'engines.example' },
-        { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+        { name: 'Ada Lovelace', company: 'Engines', company_domain: 'engines.example' },
+        { linkedin_url: 'https://www.linkedin.com/in/bob' },
       ],
     },
     request: {

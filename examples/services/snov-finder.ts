@@ -68,6 +68,10 @@ export default defineService({
       return { outcome: 'results', delivery: { results: [toResult(task)] } }
     },
   },
+  account: {
+    path: '/v1/get-balance',
+    credits: (body) => Number((body as { data: { balance: string } }).data.balance),
+  },
   statuses: { 402: 'out_of_credits' },
   // "limited to 60 requests per minute", for the account and all methods: polls count.
   rate: { limit: '60 per minute' },

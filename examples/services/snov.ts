@@ -48,6 +48,10 @@ export default defineService({
       }
     },
   },
+  account: {
+    path: '/v1/get-balance',
+    credits: (body) => Number((body as { data: { balance: string } }).data.balance),
+  },
   statuses: { 402: 'out_of_credits' },
   // "limited to 60 requests per minute", for the account and all methods. No header tells what is left.
   rate: { limit: '60 per minute' },

@@ -96,6 +96,8 @@ function listMembers(declaration: Declaration, textOf: TextOf): Member[] {
       return declaration.body.body.flatMap((one): Member[] => {
         if (one.type !== 'MethodDefinition' && one.type !== 'PropertyDefinition') return []
         if (one.key.type === 'PrivateIdentifier' || one.accessibility === 'private') return []
+        // The classes are errors: they are caught, and never made by a program.
+        if (textOf(one.key) === 'constructor') return []
         const text = one.type === 'MethodDefinition' ? textOfCall(one.value, textOf) : ''
         return [{ key: textOf(one.key), isOptional: true, text }]
       })

@@ -164,7 +164,7 @@ async function forEachPage(
   const numbers = numbersOf(services)
   const total = onProgress ? await attempt(() => store.countRowsWithRecord(db, name, numbers)) : 0
   const pages = readPages<string>(
-    (after, limit) => attempt(() => store.listKeysWithRecord(db, name, numbers, after ?? '', limit)),
+    (after, limit) => attempt(() => store.listKeysWithRecord(db, name, numbers, after, limit)),
     REMAP_BATCH_SIZE,
   )
   let processed = 0

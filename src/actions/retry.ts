@@ -37,17 +37,17 @@ export async function retryFailedRows(deps: TableDeps, options: RetryOptions): P
   const counts = { rows: 0, without_call: 0, skipped: 0 }
   const lookups = new Set<number>()
   for (const source of options.sources) {
-    let afterKey = ''
+    let afterKey: string | null = null
     for (;;) {
       options.signal.throwIfAborted()
-      const { read, ready, skipped } = await retryPage(deps, source, options, afterKey)
+      const { read, ready, skipped }: RetryPage = await retryPage(deps, source, options, afterKey)
       counts.rows += ready.length
       counts.skipped += skipped
       for (const { needsCall, lookup } of ready) {
         if (!needsCall) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)
       }
-      afterKey = read.at(-1)?.key ?? ''
+      afterKey = read.at(-1)?.key ?? null
       if (read.length < RETRY_BATCH_SIZE) break
     }
   }
@@ -65,7 +65,7 @@ function retryPage(
   deps: TableDeps,
   source: Source,
   options: RetryOptions,
-  afterKey: string,
+  afterKey: string | null,
 ): Promise<RetryPage> {
   return inTransaction(
     deps.db,

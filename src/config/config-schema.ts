@@ -25,7 +25,7 @@ import { createSourceSchema, serviceNameText, type SchemaServices } from './sour
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
 const budgetForms = (error: string) => [countFromZero(error), z.literal('unlimited', { error })] as const
-const lookupBudget = z.union(budgetForms(EXPECTED_BUDGET), { error: EXPECTED_BUDGET })
+export const lookupBudget = z.union(budgetForms(EXPECTED_BUDGET), { error: EXPECTED_BUDGET })
 
 const EXPECTED_CURRENCY = "the three letters of a currency, such as 'EUR'"
 const EXPECTED_PRICE = 'a number of at least 0, such as 0.05'

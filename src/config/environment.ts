@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
 import { didYouMean, editDistance, oneOf, quoteText, toVariable, isLoopbackUrl } from '../util/text.ts'
-import { AUTH_STYLES, isOAuth } from '../domain/service/auth.ts'
+import { AUTH_STYLES, isOAuth, type AuthStyle, type ServiceAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 
 /** The log levels of pino. */
@@ -337,14 +337,29 @@ export function maskSentValues({ headers }: Pick<Service, 'headers'>): void {
   for (const value of Object.values(headers)) sentValues.add(value)
 }
 
-/** What is wrong with the environment for a service whose key is the id and the secret of a client. */
+/** The header that sends the key; null: the query does. */
+function toKeyHeader(auth: ServiceAuth | AuthStyle): string | null {
+  if (typeof auth === 'object' && 'header' in auth) return auth.header.toLowerCase()
+  if (auth === 'query' || (typeof auth === 'object' && 'query' in auth)) return null
+  return auth === 'x-api-key' ? auth : 'authorization'
+}
+
+/** What is wrong with the environment for a service: a header that sends two things, a client's id or secret that is missing. */
 export function checkClient(
-  { auth }: Pick<Service, 'auth'>,
-  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'prefix'>,
+  { auth, headers }: Pick<Service, 'auth' | 'headers'>,
+  environment: Pick<Environment, 'apiKeys' | 'auth' | 'baseUrl' | 'prefix'>,
 ): Problem[] {
   const { apiKeys, baseUrl } = environment
-  if (!isOAuth(auth)) return []
-  const problems: Problem[] = []
+  const keyHeader = toKeyHeader(auth ?? environment.auth)
+  const problems: Problem[] = Object.keys(headers)
+    .filter((name) => name.toLowerCase() === keyHeader)
+    .map((name) => ({
+      place: `headers.${name}`,
+      found: 'a constant in the header that sends the key',
+      expected: `the key in ${variableOf(environment, 'API_KEY')}, and in \`auth\` how it is sent`,
+      todo: `Take the header out. A scheme before the key: auth: { header: '${name}', prefix: 'Basic ' }.`,
+    }))
+  if (!isOAuth(auth)) return problems
   const [client] = apiKeys
   if (client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client)))
     problems.push({

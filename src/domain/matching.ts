@@ -419,15 +419,16 @@ function indexMembers(identifiers: readonly string[]): JobMembers {
   for (const [index, identifier] of identifiers.entries()) {
     const kind = kinds[index] ?? null
     if (kind === null) continue
-    members.set(identifier.toLowerCase(), index)
-    if (kind === 'profile') members.set(toKey(identifier, kind) ?? '', index)
+    // The case of a generated profile counts.
+    const key = kind === 'profile' ? (toKey(identifier, kind) ?? identifier) : identifier.toLowerCase()
+    members.set(key, index)
   }
   const find = (text: string | null): number | undefined => {
     if (text === null || text === '') return undefined
     const kind = kindOfIdentifier(text)
     // Most identifiers of results are no addresses, and most jobs have nothing else.
     if (!present.has(kind)) return undefined
-    const plain = members.get(text.trim().toLowerCase())
+    const plain = kind === 'profile' ? undefined : members.get(text.trim().toLowerCase())
     if (plain !== undefined) return plain
     const key = toKey(text, kind)
     return key === null ? undefined : members.get(key)

@@ -119,15 +119,17 @@ export async function forEachPage(
   goesOn: () => boolean = () => true,
 ): Promise<number> {
   let done = 0
-  for (let after: string | null = ''; after !== null && !signal.aborted && goesOn();) {
-    const page = { after, limit: PAGE_KEYS }
+  let after: string | null = null
+  for (let isOver = false; !isOver && !signal.aborted && goesOn();) {
+    const page: { after: string | null; limit: number } = { after, limit: PAGE_KEYS }
     const read = await inTransaction(db, async (tx) => {
       const keys = await listKnownKeys(tx, source.name, which, page)
       const onTable = (): Promise<number> => act(tx, keys)
       return { keys, done: keys.length === 0 ? 0 : await withTableTimeouts(tx, sourceTimeoutMs, onTable) }
     })
     done += read.done
-    after = read.keys.length === PAGE_KEYS ? (read.keys.at(-1) ?? null) : null
+    after = read.keys.at(-1) ?? null
+    isOver = read.keys.length < PAGE_KEYS
   }
   return done
 }

@@ -188,7 +188,13 @@ export class EnrichmentClient {
     const account = this.#service.account
     if (account === null) throw this.#missing('account')
     const body = parseSuccessBody(await this.#transport.send(account, {}, options))
-    return account.credits?.(body) ?? null
+    try {
+      const credits = account.credits?.(body) ?? Number.NaN
+      return Number.isFinite(credits) ? credits : null
+    } catch {
+      // The key was accepted all the same.
+      return null
+    }
   }
 
   /** Waits for the calls in flight, then closes the connections. */

@@ -74,7 +74,7 @@ export class KeyJudge {
         'the service has temporarily banned the key for exceeding the rate limit (403 after 429)',
         details,
       )
-    if (meaning === 'key' || this.#keys.isOnTrial) return this.reject(key, details)
+    if (meaning === 'key' || this.#keys.isOnTrial) return this.reject(key, details, null, response.isHtml)
     return meaning === 'input'
       ? new InputForbiddenError('the service, or a firewall in front of it, blocks this input (403)', details)
       : new ForbiddenError(
@@ -83,11 +83,15 @@ export class KeyJudge {
         )
   }
 
-  /** @param byTokenEndpoint why it issues no token; null: the service itself rejected the key */
+  /**
+   * @param byTokenEndpoint why it issues no token; null: the service itself rejected the key
+   * @param isPage the answer is a page in HTML, which a firewall sends and no service
+   */
   reject(
     key: ApiKey,
     details: ErrorDetails & { readonly status: number | null },
     byTokenEndpoint: string | null = null,
+    isPage = false,
   ): UnauthorizedError {
     const { status } = details
     const { isFirst } = this.#keys.reject(key)
@@ -99,7 +103,9 @@ export class KeyJudge {
     this.#reportedRejections.set(key, performance.now())
     if (isFirst && !isReported)
       this.#options.onKeyRejected?.({ keyId: key.id, status, nextKeyId, usableKeys: this.#keys.usableCount })
-    const reason = byTokenEndpoint ?? `HTTP ${status}`
+    const page =
+      ' with a page in HTML: a firewall or a proxy in front of the service blocks the key, or the address of this machine'
+    const reason = byTokenEndpoint ?? `HTTP ${status}${isPage ? page : ''}`
     const what =
       byTokenEndpoint !== null
         ? `not sent: no access token for the client ${key.id} (${byTokenEndpoint})`

@@ -283,20 +283,21 @@ function createRequestWriter({
   auth,
   userAgent,
 }: RequestSettings): (endpoint: ServiceEndpoint, parts: RequestParts, secret: string) => ExchangeRequest {
-  const ownHeaders = Object.entries(service.headers).flat()
+  const own = new Headers(service.headers)
   // No compression: records are small, and a broken encoding is one more way to lose a response.
-  const common = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent]
+  const common = { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': userAgent }
+  // Each header once: some services refuse a second one.
+  const ownAndCommon = [...Object.entries(common).filter(([name]) => !own.has(name)), ...own].flat()
   return (endpoint, parts, secret) => {
     const [method, ownPath] = endpoint.split(' ') as ['GET' | 'POST', string]
     const credential = credentialFor(auth, secret)
     const query = [parts.query, credential.query].filter((part) => part != null && part !== '')
-    const headers = [...common]
-    if (parts.body !== undefined)
+    const headers = [...ownAndCommon]
+    if (parts.body !== undefined && !own.has('content-type'))
       headers.push(
         'content-type',
         parts.isForm === true ? 'application/x-www-form-urlencoded' : 'application/json',
       )
-    headers.push(...ownHeaders)
     if (credential.header !== null) headers.push(...credential.header)
     return {
       origin,

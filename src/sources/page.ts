@@ -234,11 +234,9 @@ function isIncompleteSql(source: Pick<Source, 'outputs'>): string {
   return cells.length === 0 ? 'false' : `(${[...nulls, ...cells].join(' or ')})`
 }
 
-const DUPLICATE_PREFIX = 'more than one row for key '
-
-/** SQL has no expression that fails with a given text; a cast that cannot succeed shows its operand. */
+/** SQL has no expression that fails with a given text; a cast that cannot succeed shows its operand, quoted as its language does. */
 const duplicateKeySql = (source: Source): string =>
-  `(${quoteLiteral(`source ${source.name}: ${DUPLICATE_PREFIX}`)} || key)::int::text`
+  `(${quoteLiteral(`source ${source.name}: more than one row for key `)} || key || ' in a page')::int::text`
 
 /**
  * Those keys that can be keys of the source: one that no longer casts to the key's type, because the type has changed,
@@ -312,9 +310,8 @@ end $fillrate$`
  * The key with more than one row, from the error that a page failed with; null for any other error.
  */
 export function parseDuplicateKey(error: unknown): string | null {
-  if (!(error instanceof Error)) return null
-  const at = error.message.indexOf(DUPLICATE_PREFIX)
-  return at === -1 ? null : error.message.slice(at + DUPLICATE_PREFIX.length).replace(/"$/, '')
+  const { message = '' } = error instanceof Error ? error : {}
+  return /more than one row for key (.*) in a page/s.exec(message)?.[1] ?? null
 }
 
 /** SQL for a condition that was given with `--where`. @throws SourceProblems if it is no expression, with a caret at the error */

@@ -28,7 +28,7 @@ export const listKnownKeys = (
   db: Connection,
   source: string,
   which: RowSelection,
-  page: { readonly after: string; readonly limit: number },
+  page: { readonly after: string | null; readonly limit: number },
 ): Promise<string[]> => listKeys(db, source, KNOWN_ROWS[which], page)
 
 const theseSql = (source: string, keys: readonly string[]): RawBuilder<unknown> =>

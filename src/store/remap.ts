@@ -45,7 +45,7 @@ export const listKeysWithRecord = (
   db: Connection,
   source: string,
   services: readonly number[] | null,
-  after: string,
+  after: string | null,
   limit: number,
 ): Promise<string[]> => listKeys(db, source, hasRecordSql(services), { after, limit })
 

@@ -107,16 +107,24 @@ export async function claimRows(
 const earlierCellsSql = (column: string): RawBuilder<unknown> =>
   sql`case when excluded.only_blanks then ${sql.ref(`r.${column}`)} else 0 end`
 
+/** SQL: keys after one, in the order of their texts; null: from the first one on, which may be an empty text. */
+const afterSql = (key: RawBuilder<unknown>, after: string | null, run: RawBuilder<unknown> | null = null) => {
+  const sign = sql.raw(after === null ? '>=' : '>')
+  return run === null
+    ? sql`${key} ${sign} ${after ?? ''}`
+    : sql`(run_id, ${key}) ${sign} (${run}, ${after ?? ''})`
+}
+
 /** Keys of the rows `r` of a source for which a condition holds, after one, in the order of their texts. */
 export async function listKeys(
   db: Connection,
   source: string,
   condition: RawBuilder<unknown>,
-  { after, limit }: { readonly after: string; readonly limit: number },
+  { after, limit }: { readonly after: string | null; readonly limit: number },
 ): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select r.key from fillrate.rows r
-     where r.source = ${source} and r.key > ${after} and ${condition}
+     where r.source = ${source} and ${afterSql(sql`r.key`, after)} and ${condition}
      order by r.key limit ${limit}`.execute(db)
   return rows.map(({ key }) => key)
 }
@@ -219,7 +227,7 @@ export async function listAbandonedRows(
   db: Connection,
   source: string,
   runningRuns: readonly number[],
-  after: string,
+  after: string | null,
   limit: number,
 ): Promise<string[]> {
   const isAbandoned = opaque(sql`state = 'waiting'`)
@@ -230,12 +238,12 @@ export async function listAbandonedRows(
     select key from (
       select w.key from holder cross join lateral (
         select key from fillrate.rows
-         where (run_id, key) > (holder.run_id, ${after}) and run_id <= holder.run_id and source = ${source} and ${isAbandoned}
+         where ${afterSql(sql`key`, after, sql`holder.run_id`)} and run_id <= holder.run_id and source = ${source} and ${isAbandoned}
          order by run_id, key limit ${limit}) w
        where holder.run_id <> all(${[...runningRuns]}::bigint[])
       union all
       select w.key from holder cross join lateral (
-        select key from fillrate.rows where run_id is null and source = ${source} and key > ${after} and ${isAbandoned}
+        select key from fillrate.rows where run_id is null and source = ${source} and ${afterSql(sql`key`, after)} and ${isAbandoned}
          order by key limit ${limit}) w
        where holder.run_id is null
     ) found
@@ -253,7 +261,7 @@ export const listRequeuedRows = (
   db: Connection,
   source: string,
   { run, service }: RunService,
-  after: string,
+  after: string | null,
   limit: number,
 ): Promise<string[]> =>
   listKeys(
@@ -274,7 +282,7 @@ export const listRequeuedRows = (
 export const listDueRows = (
   db: Connection,
   source: string,
-  after: string,
+  after: string | null,
   limit: number,
 ): Promise<string[]> => {
   const isDue = opaque(sql`r.due_at <= now() and r.state <> 'waiting' and r.deleted_at is null`)
@@ -312,7 +320,7 @@ export async function listRetryRows(
   db: Connection,
   source: string,
   filter: RetryFilter,
-  after: string,
+  after: string | null,
   limit: number,
 ): Promise<RetryRow[]> {
   const { rows } = await sql<RetryRow>`
@@ -320,7 +328,7 @@ export async function listRetryRows(
            case when l.id is null or l.state in ('failed', 'rejected') then true
                 else l.state in ('found', 'not_found') and coalesce(l.refresh_at <= now(), false) end as "needsCall"
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.source = ${source} and r.key > ${after} and ${retryStateSql} = any(${[...filter.states]}::text[])
+     where r.source = ${source} and ${afterSql(sql`r.key`, after)} and ${retryStateSql} = any(${[...filter.states]}::text[])
        -- Compared literally, not as a pattern: reasons contain underscores and dots.
        and (${filter.reason}::text is null or position(lower(${filter.reason}) in lower(coalesce(r.reason, ''))) > 0)
      order by r.key limit ${limit}`.execute(db)

@@ -1,4 +1,4 @@
-import { maskValues } from './text.ts'
+import { escapeRegExp } from './text.ts'
 
 /** Of an error from Postgres; empty for any other. */
 export const sqlStateOf = (error: unknown): string => (error as { code?: string } | null)?.code ?? ''
@@ -26,9 +26,9 @@ export const isExhausted = (error: unknown): boolean => new RegExp(`^${EXHAUSTED
 
 /**
  * First line of an error's context if RAISE made the error, as a regular expression of JavaScript and of Postgres. Its words
- * are translated, RAISE is not.
+ * are translated and their order differs (`在RAISE的第3行的PL/pgSQL函数f()`); `PL/pgSQL` and `RAISE` stay.
  */
-export const RAISED_LINE = '^PL/pgSQL.* RAISE$'
+export const RAISED_LINE = String.raw`^[^"]*PL/pgSQL.* RAISE\S*$|^\S*RAISE\S*PL/pgSQL`
 const RAISED = new RegExp(RAISED_LINE)
 
 /** Whether a function of the user's has raised the error: a real conflict comes from a statement. */
@@ -156,23 +156,20 @@ const toTemplate = (format: string): RegExp =>
   new RegExp(
     `^${format
       .split(/(%%|%)/)
-      .map((part) =>
-        part === '%'
-          ? '.*'
-          : (part === '%%' ? '%' : part).replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`),
-      )
+      .map((part) => (part === '%' ? '.*' : escapeRegExp(part === '%%' ? '%' : part)))
       .join('')}$`,
     's',
   )
 
-/** The innermost function of an error's context. Its words are translated; a signature and the first number after it are not. */
+/** The innermost function of an error's context. Its words and their order are translated; the only number beside a signature is the line. */
 export function findFunction(
   where: string | null | undefined,
 ): { readonly signature: string; readonly line: number } | null {
   for (const context of (where ?? '').split('\n')) {
-    const [, signature, line] =
-      /^PL\/pgSQL[^"']*?((?:[\w$]+|"[^"]+")(?:\.(?:[\w$]+|"[^"]+"))*\([^)]*\))\D*(\d+)/.exec(context) ?? []
-    if (signature !== undefined && line !== undefined) return { signature, line: Number(line) }
+    const [, signature = ''] =
+      /^[^"']*PL\/pgSQL[^"']*?"?((?:[\w$]+|"[^"]+")(?:\.(?:[\w$]+|"[^"]+"))*\([^)]*\))/.exec(context) ?? []
+    const [line] = /\d+/.exec(context.replace(signature, '')) ?? []
+    if (signature !== '' && line !== undefined) return { signature, line: Number(line) }
   }
   return null
 }
@@ -189,7 +186,7 @@ function isRaisedText({ code, where }: DatabaseError): boolean {
   )
 }
 
-const OTHER_LANGUAGE = /^PL\/(?!pgSQL)/
+const OTHER_LANGUAGE = /^[^"']*PL\/(?!pgSQL)/
 
 /** Classes that Postgres assigns; a trigger may raise others, with a text of its own. */
 const CODES_OF_POSTGRES = /^(?:[0-3]|4[0-4]|5[3-8]|[FHPX])/
@@ -197,14 +194,28 @@ const CODES_OF_POSTGRES = /^(?:[0-3]|4[0-4]|5[3-8]|[FHPX])/
 /** Classes whose messages name settings, roles, tables, functions and columns, and no value of a row. */
 const NAMES_ONLY = /^(?:08|25|28|40|53|55|57|58)|^42501$/
 
-/** `invalid input syntax for type integer: "12a"` without what is quoted, in the quotation marks of any language. */
+/** `invalid input syntax for type integer: "12a"` without what is quoted, except names that the source of a function has. */
 export function maskServerText({ code, message, position, source }: DatabaseError): string {
   const hasNames = NAMES_ONLY.test(code) || (position !== undefined && code.startsWith('42'))
-  const masked = hasNames
-    ? message
-    : source
-      ? message.replaceAll(/"([^"]*)"/g, (whole, name: string) => (source.includes(name) ? whole : '…'))
-      : message.replace(/["“”„«»「」'].*["“”„«»「」']/s, '…')
-  const cut = masked.replace(/: …$/, '').replaceAll(/[^\s"(),;:=]*@[^\s"(),;:=]*/g, '…')
+  const masked = hasNames ? message : maskQuoted(message, source ?? '')
+  const cut = masked.replace(/\s*: …$/, '').replaceAll(/[^\s"(),;:=]*@[^\s"(),;:=]*/g, '…')
   return hasNames ? cut : cut.replaceAll(/[^\s"(),;:=]*\d{4}[^\s"(),;:=]*/g, '…')
 }
+
+/** A quotation mark of any language in which Postgres or a library speaks; between letters, `'` is an apostrophe. */
+const MARK = String.raw`["“”„«»「」]|(?<![\p{L}\d])'|'(?![\p{L}\d])`
+
+/** From the first quotation mark to the last: what is quoted may have quotation marks too. */
+const QUOTED = new RegExp(`(?:${MARK}).*(?:${MARK})`, 'su')
+
+const maskQuoted = (text: string, source: string): string =>
+  text.replace(QUOTED, (span) => {
+    const quoted = span.split(new RegExp(MARK, 'u')).filter((_, index) => index % 2 === 1)
+    return source !== '' && quoted.every((name) => source.includes(name.trim())) ? span : '…'
+  })
+
+/** An error text of others without what may be personal: quoted texts, addresses, and words with digits become `…`. */
+const maskValues = (text: string): string =>
+  maskQuoted(text, '')
+    .replaceAll(/<NULL>|[^\s(),;:=<>[\]]*[@\d][^\s(),;:=<>[\]]*/g, '…')
+    .replaceAll(/…(?:[\s:.,–-]*…)+/g, '…')

@@ -148,13 +148,6 @@ export function oneOf(words: readonly string[]): string {
   return quoted.length === 0 ? (last ?? '') : `${quoted.join(', ')} or ${last}`
 }
 
-/** An error text of others without what may be personal: quoted texts, addresses, and words with digits become `…`. */
-export function maskValues(text: string): string {
-  return text
-    .replaceAll(/<NULL>|"[^"]*"|(?<!\w)'[^']*'(?!\w)|[^\s(),;:=<>[\]]*[@\d][^\s(),;:=<>[\]]*/g, '…')
-    .replaceAll(/…(?:[\s:.,–-]*…)+/g, '…')
-}
-
 /**
  * Replaces control characters: text from a database that others write to must not move the cursor, clear the screen,
  * change the writing direction or end a line of a generated file.

@@ -4,8 +4,8 @@ import { defineService } from '../../src/domain/service/adapter.ts'
 // A service that takes any input in bulk, people by what identifies them and companies by domain.
 
 /** What the service knows an input by. */
-export const nameOf = ({ email, linkedinUrl, name, company, domain }: JobInput): string =>
-  email ?? linkedinUrl?.replace('https://www.', '') ?? domain ?? `${name}, ${company}`
+export const nameOf = ({ email, linkedin_url, name, company, domain }: JobInput): string =>
+  email ?? linkedin_url?.replace('https://www.', '') ?? domain ?? `${name}, ${company}`
 
 interface Person {
   readonly id: number

@@ -1,3 +1,4 @@
+import { BY_KIND, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ColumnState, LookupSummary, RowChange, RowHistory } from '../../domain/report/explain.ts'
 import { formatState } from '../../domain/row.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
@@ -74,7 +75,7 @@ export function listLookupFacts(
     malformed && ['Malformed', ...describeMalformed(malformed, now)],
     job && [
       'Job',
-      `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')}`,
+      `${job.job_id ?? job.key}, ${pluralize(job.size, 'input')}`,
       joinTexts([formatState(job.state), formatJobEnd(job, now), job.reason]),
     ],
   ]
@@ -85,9 +86,9 @@ const describeRequest = ({
   kind,
   input,
 }: {
-  kind: string
+  kind: LookupKind
   input: Readonly<Record<string, string>>
-}): string => `by ${kind === 'name_company' ? 'name and company' : kind}: ${Object.values(input).join(', ')}`
+}): string => `${BY_KIND[kind]}: ${Object.values(input).join(', ')}`
 
 /** With its service, if the database knows several. */
 const describeWithService = (lookup: LookupSummary): string =>

@@ -294,10 +294,10 @@ export function parseCall(command: CliCommand, texts: readonly string[]): Called
       return [text.slice(0, at), text.slice(at + 1)] as const
     }),
   )
-  const [email, linkedinUrl, domain] = ['email', 'linkedin_url', 'domain'].map((name) => fields.get(name))
+  const [email, linkedin_url, domain] = ['email', 'linkedin_url', 'domain'].map((name) => fields.get(name))
   const [name, company, service = null] = ['name', 'company', 'service'].map((field) => fields.get(field))
   if (email) return { input: { email }, service }
-  if (linkedinUrl) return { input: { linkedinUrl }, service }
+  if (linkedin_url) return { input: { linkedin_url }, service }
   if (domain) return { input: { domain }, service }
   if (name && company) return { input: { name, company }, service }
   throw new UsageError(

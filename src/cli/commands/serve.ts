@@ -1,9 +1,10 @@
-import { readEnvironment } from '../../config/environment.ts'
+import { readEnvironment, type Environment } from '../../config/environment.ts'
 import { CLOSING_MESSAGE, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { useApp } from '../settings.ts'
+import type { Output } from '../terminal.ts'
 
 export const serveCommand = defineCommand(
   createParser('serve')
@@ -28,15 +29,11 @@ export const serveCommand = defineCommand(
       const { app, environment, config } = await useApp(call, {
         changes: { port: flags.port ?? given.port, host },
       })
-      const { closedReason } = await import('../../http/auth.ts')
-      const { DEFAULT_HOST } = await import('../../http/receiver.ts')
-      const { publicUrl, dashboardTokens: tokens } = environment
-      const closed = closedReason({ tokens, host: host ?? DEFAULT_HOST, publicUrl })
+      const { publicUrl } = environment
+      const describeDashboard = await createDashboardLine({ ...environment, host }, stdout)
       const describe = (address: string): string[] => [
         `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/${config.serviceNames.length === 0 ? toWebhookPath(null) : 'NAME'}`)} until stopped.`,
-        closed === null
-          ? `The dashboard is at ${stdout.paint('type', `${address}/`)}`
-          : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,
+        describeDashboard(address),
       ]
       const elsewhere =
         'Another Fillrate process on this machine receives webhooks already; this one settles and writes back.'
@@ -52,3 +49,17 @@ export const serveCommand = defineCommand(
     },
   },
 )
+
+/** Returns a function that says where the dashboard is, or why it is closed. */
+export async function createDashboardLine(
+  { dashboardTokens: tokens, host, publicUrl }: Environment,
+  { paint }: Output,
+): Promise<(address: string) => string> {
+  const { closedReason } = await import('../../http/auth.ts')
+  const { DEFAULT_HOST } = await import('../../http/receiver.ts')
+  const closed = closedReason({ tokens, host: host ?? DEFAULT_HOST, publicUrl })
+  return (address) =>
+    closed === null
+      ? `The dashboard is at ${paint('type', `${address}/`)}`
+      : `${paint('warn', 'The dashboard is closed:')} ${closed}.`
+}

@@ -3,6 +3,7 @@ import { requireDatabaseUrl } from '../../config/environment.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
 import { readConfig, readSettings } from '../settings.ts'
+import { createDashboardLine } from './serve.ts'
 
 export const startCommand = defineCommand(
   createParser('start')
@@ -34,6 +35,7 @@ export const startCommand = defineCommand(
       const { renderSchedule } = await import('../views/status.ts')
       const { listNextRuns } = await import('../../config/cron.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
+      const describeDashboard = await createDashboardLine(environment, stdout)
       await runDaemon({
         environment,
         log,
@@ -44,11 +46,15 @@ export const startCommand = defineCommand(
         onListening: (listens) =>
           printAnswer(call, {
             json: { listens, public_url: environment.publicUrl },
-            text: () => [
+            text: () =>
               listens === null
-                ? 'Another Fillrate process on this machine uses the port; this one takes over when it ends.'
-                : `Listening at ${stdout.paint('type', listens)} until stopped.`,
-            ],
+                ? [
+                    'Another Fillrate process on this machine uses the port; this one takes over when it ends.',
+                  ]
+                : [
+                    `Listening at ${stdout.paint('type', listens)} until stopped.`,
+                    describeDashboard(listens),
+                  ],
           }),
         onConfig: (config) => {
           const follows = followed(config)

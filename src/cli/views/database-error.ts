@@ -29,12 +29,18 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
   const isOfDriver =
     severity === undefined &&
     /SSL|certificate|SASL|client password must be a string|^connection terminated/i.test(message)
+  const isOfAuthority =
+    severity === undefined &&
+    code !== 'CERT_HAS_EXPIRED' &&
+    /certificate|altnames/i.test(`${network} ${message}`)
   if (network !== null || isOfUrl || isOfDriver || /^(?:28|3D000|53300|57P03)/.test(code))
     return {
       place: 'DATABASE_URL',
       found: `${address}: ${network ?? message}${code === '' ? '' : ` (${code})`}`,
       expected: 'a reachable Postgres database',
-      todo: `Check that Postgres runs, and the host, port, user, password, database and sslmode: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
+      todo: isOfAuthority
+        ? 'Add ?sslmode=verify-full&sslrootcert=/path/ca.pem to DATABASE_URL, with the certificate authority that the provider of the database offers to download, and use the host name for which its certificate is.'
+        : `Check that Postgres runs, and the host, port, user, password, database and sslmode: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
     }
   if (code === '42501')
     return {

@@ -146,7 +146,7 @@ export const explainReport = object({
     filled_inputs: is.byName('inputs that Fillrate filled itself: it is not looked up by them', z.string()),
     lookup_request: is.orNull(
       object({
-        kind: is.text('kind of the lookup'),
+        kind: is.text<LookupKind>('kind of the lookup'),
         input: is.byName('input of the lookup', z.string()),
       }).describe('the lookup that its inputs make; null: none is usable, or may be requested'),
     ),

@@ -20,18 +20,18 @@ import type {
  * What identifies a person: exactly one of these. A name comes with the details that the endpoint's `inputs` list; a domain may then
  * stand for the company.
  * @example
- * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
+ * const input: PersonInput = { linkedin_url: 'https://www.linkedin.com/in/jane-doe' }
  */
 export type PersonInput =
   | { email: string }
-  | { linkedinUrl: string }
-  | ({ name: string; company: string; companyDomain?: string } & SplitName)
-  | ({ name: string; companyDomain: string } & SplitName)
+  | { linkedin_url: string }
+  | ({ name: string; company: string; company_domain?: string } & SplitName)
+  | ({ name: string; company_domain: string } & SplitName)
 
 /** A name in parts, as far as they are known. */
 interface SplitName {
-  firstName?: string
-  lastName?: string
+  first_name?: string
+  last_name?: string
 }
 
 type PersonKind = (typeof LOOKUP_KINDS)['person'][number]

@@ -18,12 +18,12 @@ export type QueryValues = Readonly<Record<string, string | number | boolean | un
  */
 export interface JobInput {
   readonly email?: string
-  readonly linkedinUrl?: string
+  readonly linkedin_url?: string
   readonly name?: string
   readonly company?: string
-  readonly firstName?: string
-  readonly lastName?: string
-  readonly companyDomain?: string
+  readonly first_name?: string
+  readonly last_name?: string
+  readonly company_domain?: string
   readonly domain?: string
 }
 

@@ -19,7 +19,6 @@ import type {
   CreditsDefinition,
 } from './adapter.ts'
 import type { ServiceAuth } from './auth.ts'
-import { toServiceFields } from './job-inputs.ts'
 import type { BulkInput, QueryValues, ServiceAnswer, ServiceDelivery, StatedCredits } from './messages.ts'
 import { parseDuration } from '../../util/text.ts'
 import { isObject, listItems } from '../json.ts'
@@ -175,9 +174,9 @@ function createLookupCall<Input extends object>(
   readRecord: RecordReader,
 ): LookupCall<Input> {
   const method = endpoint.method ?? (kind === 'person' ? 'POST' : 'GET')
-  const toQuery =
-    endpoint.query ?? (method === 'GET' ? (toServiceFields as (input: Input) => QueryValues) : null)
-  const toBody = endpoint.body ?? (method === 'POST' ? toServiceFields : null)
+  const asItIs = (input: Input) => ({ ...input }) as Record<string, string>
+  const toQuery = endpoint.query ?? (method === 'GET' ? asItIs : null)
+  const toBody = endpoint.body ?? (method === 'POST' ? asItIs : null)
   const hasPlaceholders = endpoint.path.includes('{')
   const inputs = new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind])
   return {
@@ -188,7 +187,7 @@ function createLookupCall<Input extends object>(
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({
-      ...(hasPlaceholders && { path: fillPath(endpoint.path, toServiceFields(input)) }),
+      ...(hasPlaceholders && { path: fillPath(endpoint.path, asItIs(input)) }),
       ...(toQuery && { query: encodeQuery(toQuery(input)) }),
       ...(toBody && encodeBody(toBody(input), endpoint)),
     }),

@@ -1,6 +1,5 @@
 import type { CallCost, CallEvent } from '../../domain/lookup.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
-import { readStoredInput } from '../../domain/service/job-inputs.ts'
 import { statusFacts } from '../../domain/service/status.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
@@ -108,10 +107,9 @@ function send(
   { kind, input }: LeasedLookup,
   options: CallOptions,
 ): Promise<LookupResponse> {
-  const toSend = readStoredInput(input)
   return kind === 'domain'
-    ? client.enrichCompany(toSend as CompanyInput, options)
-    : client.enrichPerson(toSend as PersonInput, options)
+    ? client.enrichCompany(input as CompanyInput, options)
+    : client.enrichPerson(input as PersonInput, options)
 }
 
 /** How long an input that the limit has refused twice waits: another one shows whose fault it is. */

@@ -151,11 +151,11 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
   const limit = listLimit(tick)
   switch (pass.phase) {
     case 'requeued':
-      return listRequeuedRows(tx, source.name, toRunService(run), after ?? '', limit)
+      return listRequeuedRows(tx, source.name, toRunService(run), after, limit)
     case 'abandoned':
-      return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit)
+      return listAbandonedRows(tx, source.name, runningIds, after, limit)
     default:
-      return listDueRows(tx, source.name, after ?? '', limit)
+      return listDueRows(tx, source.name, after, limit)
   }
 }
 

@@ -51,7 +51,7 @@ test('FORCE_COLOR colors a pipe, NO_COLOR and --no-color do not', () => {
 describe('.env', () => {
   test('is read, and a missing one is no problem', () => {
     expect(fillrate({}, '--version').stderr).toBe('')
-    writeFileSync(join(folder, '.env'), 'DATABASE_URL=postgres://ada@127.0.0.1:1/crm\n')
+    writeFileSync(join(folder, '.env'), '\uFEFFDATABASE_URL=postgres://ada@127.0.0.1:1/crm\n')
     expect(fillrate({}, 'runs').stderr).toContain('ada@127.0.0.1:1/crm: connection refused')
     rmSync(join(folder, '.env'))
   })

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ConfigProblems, createFillrate, type Fillrate } from '../../../src/index.ts'
+import {
+  ConfigProblems,
+  createFillrate,
+  SchemaMissingError,
+  SourceProblems,
+  type Fillrate,
+} from '../../../src/index.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { useHarness, stateSum, type Harness } from '../../support/harness.ts'
 
@@ -73,10 +79,46 @@ test('start runs the daemon until its signal aborts', async () => {
   await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed')
 })
 
+test.each<[unknown, string]>([
+  [{ budget: Number.NaN }, 'budget'],
+  [{ budget: -1 }, 'budget'],
+  [{ budget: 'abc' }, 'budget'],
+  [{ route: 'bluk' }, 'route'],
+  [{ limit: 0 }, 'limit'],
+  [{ where: '' }, 'where'],
+  [{ sources: 'contacts' }, 'sources'],
+  [{ buget: 5 }, 'buget'],
+  [{ waitMs: -1 }, 'waitMs'],
+  [{ dryRun: true }, 'dryRun'],
+  [{ signal: new AbortController() }, 'signal'],
+])('a run refuses %j, and names it', async (options, place) => {
+  const refused = await fillrate.run(options as object).catch((error: unknown) => error)
+  expect(refused).toBeInstanceOf(ConfigProblems)
+  expect((refused as ConfigProblems).problems.map((problem) => problem.place)).toEqual([place])
+})
+
+test('what else is given is checked, too', async () => {
+  const refused = (words: string) => expect.objectContaining({ message: expect.stringContaining(words) })
+  await expect(fillrate.plan({ waitMs: 5 } as object)).rejects.toEqual(refused('waitMs'))
+  await expect(fillrate.undo(Number.NaN)).rejects.toEqual(refused('run'))
+  await expect(fillrate.undo(1, { dryrun: true } as object)).rejects.toEqual(refused('dryRun'))
+  await expect(fillrate.start({} as never)).rejects.toEqual(refused('signal'))
+  const open = { config: { ...crmConfig }, env: envOf(harness), migrte: true }
+  await expect(createFillrate(open)).rejects.toEqual(refused("'migrate'"))
+})
+
 test('errors are those of the command line', async () => {
   await expect(createFillrate({ config: { ...crmConfig }, env: {} })).rejects.toBeInstanceOf(ConfigProblems)
   await expect(fillrate.run({ sources: ['contcts'] })).rejects.toThrow('no such source')
   await expect(createFillrate({ config: 'nowhere.config.ts', env: envOf(harness) })).rejects.toBeInstanceOf(
     ConfigProblems,
   )
+  const { contacts, ...sources } = crmConfig.sources
+  const wrong = { ...crmConfig, sources: { ...sources, contacts: { ...contacts, table: 'nowhere' } } }
+  const alone = { ...wrong, sources: { contacts: wrong.sources.contacts } }
+  await expect(createFillrate({ config: alone, env: envOf(harness) })).rejects.toBeInstanceOf(SourceProblems)
+  await harness.database.query('alter schema fillrate rename to aside')
+  const open = createFillrate({ config: { ...crmConfig }, env: envOf(harness) })
+  await expect(open).rejects.toBeInstanceOf(SchemaMissingError)
+  await harness.database.query('alter schema aside rename to fillrate')
 })

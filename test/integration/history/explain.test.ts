@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { RowHistory } from '../../../src/domain/report/explain.ts'
+import { listLookupFacts } from '../../../src/actions/explain/words.ts'
 import { useHarness } from '../../support/harness.ts'
 import { personSource } from '../../support/crm.ts'
 
@@ -132,6 +133,7 @@ describe('rows with less history', () => {
   test('an unused input, and a row without any', async () => {
     const aside = await explain('contacts', '2')
     expect(aside.lookup).toMatchObject({ kind: 'linkedin_url' })
+    expect(listLookupFacts(aside, 0)[0]?.[1]).toMatch(/^by profile URL: https:/)
     expect(aside.row.input_notes).toHaveLength(1)
     const none = await explain('contacts', '3')
     expect(none).toMatchObject({

@@ -62,10 +62,6 @@ const countTitles = async (table: string) =>
     )
   )[0]
 
-/** @param input as the service's own fields */
-const fromFields = ({ linkedin_url: linkedinUrl, ...input }: Record<string, string>): JobInput =>
-  linkedinUrl === undefined ? input : { linkedinUrl }
-
 const toTitle = (input: JobInput) => ({ title: `Title of ${nameOf(input)}` })
 
 interface AnyInputBehaviour {
@@ -96,7 +92,7 @@ async function playAnyInput({ fetch = (people) => people }: AnyInputBehaviour = 
       const companies = (sent.domains ?? []).map((domain) => ({ domain, industry: `Industry of ${domain}` }))
       return { body: { results: companies.toReversed() } }
     }
-    const input = fromFields(body as Record<string, string>)
+    const input = body as JobInput
     bill1([input])
     return { body: path === '/company' ? { industry: `Industry of ${input.domain}` } : toTitle(input) }
   })
@@ -154,7 +150,7 @@ test('people by profile, whose results are delivered in another order and form',
     bill(...profiles)
     const people = profiles.map((url) => ({
       profile: url.replace('www.', 'no.').toUpperCase().replace('HTTPS', 'https'),
-      ...toTitle({ linkedinUrl: url }),
+      ...toTitle({ linkedin_url: url }),
     }))
     const headers = { 'content-type': 'application/json' }
     const deliver = async (): Promise<number> =>
@@ -176,14 +172,14 @@ test('people by profile, whose results are delivered in another order and form',
       size: 10,
       inputs: ['linkedin_url'],
       body: ({ inputs, webhookUrl }) => ({
-        profiles: inputs.map(({ linkedinUrl }) => linkedinUrl),
+        profiles: inputs.map(({ linkedin_url }) => linkedin_url),
         callback: webhookUrl,
       }),
     },
     webhook: {
       signature: 'none',
       read: ({ people }, job) => {
-        if (job?.inputs.some(({ linkedinUrl }) => linkedinUrl === undefined) === true)
+        if (job?.inputs.some(({ linkedin_url }) => linkedin_url === undefined) === true)
           throw new Error('other inputs')
         const results = (people as { profile: string; title: string }[]).map(({ profile, title }) => ({
           request_id: profile,

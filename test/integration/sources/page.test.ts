@@ -348,6 +348,9 @@ describe('a key with two rows from the joins', () => {
       expect(parseDuplicateKey(error)).toBe('7')
     }
     expect(parseDuplicateKey(new Error('invalid input syntax for type integer: "x"'))).toBeNull()
+    // Another server's quotation marks are no part of the key.
+    const french = 'syntaxe en entrée invalide : « source people: more than one row for key 7 in a page »'
+    expect(parseDuplicateKey(new Error(french))).toBe('7')
     const error: unknown = await keysQuery(source, ['7'])
       .execute(database.db)
       .catch((error: unknown) => error)

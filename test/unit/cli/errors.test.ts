@@ -94,6 +94,15 @@ describe('an error that the user can fix names the place and the fix', () => {
   test('the database, without a password or with wrong TLS settings', () => {
     const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
     expect(renderError(sasl, view).text).toMatch(/client password must be a\s+string[^]*psql/)
+    for (const code of [
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+    ]) {
+      const tls = explainDatabaseError(Object.assign(new Error('of TLS'), { code }), env.DATABASE_URL)
+      expect(tls?.todo).toContain('sslrootcert=/path/ca.pem')
+      expect(tls?.todo).not.toContain('disable')
+    }
     const ssl = renderError(new Error('The server does not support SSL connections'), view)
     expect(ssl.text).toMatch(/does not support SSL connections[^]*psql/)
     expect([renderError(sasl, view).exit, ssl.exit]).toEqual([2, 2])

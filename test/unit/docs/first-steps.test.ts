@@ -1,6 +1,9 @@
 import { globSync, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import { expect, test } from 'vitest'
 import { FIRST_STEPS } from '../../../src/cli/commands/init.ts'
+import { readEnvironment } from '../../../src/config/environment.ts'
+import { closedReason } from '../../../src/http/auth.ts'
 import { codeBlocks, fillrateLines } from '../../support/code-blocks.ts'
 
 /** The order of a first use, in the README, the documentation, the examples and what `init` prints. */
@@ -18,6 +21,16 @@ test('the documentation has one order of the first commands', () => {
   expect([...pages.keys()]).toEqual(expect.arrayContaining(['README.md', 'docs/getting-started.md']))
   for (const file of ['README.md', 'docs/getting-started.md'])
     expect([file, firstOf(pages.get(file) ?? [])]).toEqual([file, ORDER])
+})
+
+test('the environment of getting-started.md opens the dashboard to which it points', () => {
+  const env = codeBlocks().find(
+    ({ file, language }) => file === 'docs/getting-started.md' && language === 'ini',
+  )
+  const given = parseEnv(env?.code.replaceAll('…', 'x'.repeat(32)) ?? '')
+  const { dashboardTokens: tokens, publicUrl } = readEnvironment(given)
+  expect(publicUrl).not.toBeNull()
+  expect(closedReason({ tokens, host: '127.0.0.1', publicUrl })).toBeNull()
 })
 
 test('init prints the next commands in the same order', () => {

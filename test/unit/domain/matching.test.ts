@@ -251,6 +251,19 @@ describe('a job of other inputs', () => {
   const [ada, bob] = ['https://www.linkedin.com/in/ada', 'https://www.linkedin.com/in/bob']
   const byName = ['', '', '']
 
+  test('two generated profiles that differ in case alone are two people', () => {
+    const slug = 'ABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789'
+    const identifiers = ['ACwA', 'ACoA'].flatMap((first) => [
+      `https://www.linkedin.com/in/${first}${slug}`,
+      `https://www.linkedin.com/in/${first}${slug.replace('z', 'Z').replace('B', 'b')}`,
+    ])
+    expect(
+      matchResults(
+        { identifiers, requestIds: null },
+        identifiers.map((url) => result(url)),
+      ),
+    ).toEqual([0, 1, 2, 3])
+  })
   test('matches a profile URL or a domain as identifier, in any form', () => {
     const profiles = { identifiers: [ada, bob], requestIds: null }
     const results = [result('http://linkedin.com/in/Bob/?x=1'), result('https://no.linkedin.com/in/ada')]

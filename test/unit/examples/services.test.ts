@@ -1,13 +1,18 @@
 import { globSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { callAccount } from '../../../src/actions/actions.ts'
 import { testService, type DeliveryCase, type ServiceCase } from '../../../src/actions/service-cases.ts'
+import { readEnvironment } from '../../../src/config/environment.ts'
 import { parseService } from '../../../src/config/service-schema.ts'
 import { parseConfig } from '../../../src/config/load.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs } from '../../../src/domain/service/messages.ts'
+import { createService } from '../../../src/domain/service/service.ts'
+import { answerJson } from '../../support/loopback.ts'
+import { serve } from '../service/loopback-service.ts'
 
 interface ServiceModule {
   readonly default: unknown
@@ -39,6 +44,28 @@ test.each(EXAMPLES.filter((file) => !EARLIER.test(file)))(
     expect(needed.filter((outcome) => !outcomes.has(outcome))).toEqual([])
   },
 )
+
+test.each<[string, string, unknown, number | null]>([
+  ['fullenrich', '/api/v1/account/credits', { balance: 120 }, 120],
+  ['hunter', '/v2/account', { data: { plan_name: 'Free' } }, null],
+  ['lusha', '/v3/account/usage', { credits: { total: 1000, used: 150, remaining: 850 } }, 850],
+  ['prospeo', '/account-information', { error: false, response: { remaining_credits: 99 } }, 99],
+  ['prospeo', '/account-information', { error: false }, null],
+  ['snov', '/v1/get-balance', { success: true, data: { balance: '25000.50' } }, 25_000.5],
+  ['snov-finder', '/v1/get-balance', { success: true, data: { balance: '0.00' } }, 0],
+])('%s proves a key for free, by %s', async (name, path, answer, credits) => {
+  const { default: definition } = (await import(resolve(`examples/services/${name}.ts`))) as ServiceModule
+  const { baseUrl, received } = await serve(({ headers }, response) => {
+    const isKnown = Object.values(headers).some((value) => String(value).includes('a-key'))
+    answerJson(response, isKnown ? 200 : 401, answer)
+  })
+  const service = { ...createService(definition as ServiceDefinition), auth: { header: 'x-key' } }
+  const prove = (key: string) =>
+    callAccount(service, readEnvironment({ FILLRATE_BASE_URL: baseUrl, FILLRATE_API_KEY: key }))
+  expect(await prove('a-key-123')).toEqual({ isAccepted: true, credits })
+  expect(await prove('other-123')).toMatchObject({ isAccepted: false })
+  expect(received.map(({ url }) => url)).toEqual([path, path])
+})
 
 const small = defineService({
   name: 'Acme Data',

@@ -19,7 +19,7 @@ describe('requests', () => {
     const service = await serveAlways(200, person)
     const client = clientOf(service)
     await client.enrichPerson({ email: 'ada@example.com' })
-    await client.enrichPerson({ linkedinUrl: 'https://linkedin.com/in/ada' })
+    await client.enrichPerson({ linkedin_url: 'https://linkedin.com/in/ada' })
     await client.enrichPerson({ name: 'Ada Lovelace', company: 'Acme' })
     expect(service.received.map(({ method, url }) => `${method} ${url}`)).toEqual(
       Array.from({ length: 3 }, () => 'POST /v1/person/enrich'),
@@ -121,7 +121,7 @@ describe('a submission of any input', () => {
     const client = clientOf(answers, { service })
     const people = [
       { name: 'Ada Lovelace', company: 'Engines' },
-      { linkedinUrl: 'https://www.linkedin.com/in/bob' },
+      { linkedin_url: 'https://www.linkedin.com/in/bob' },
     ]
     expect(await client.submitBulk({ inputs: people, webhookUrl: 'http://127.0.0.1:1/w' })).toMatchObject({
       jobId: null,

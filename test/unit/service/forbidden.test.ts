@@ -62,6 +62,17 @@ describe('a 403', () => {
     expect(client.allKeysRejected).toBe(false)
   })
 
+  test('with a page in HTML to every input names a firewall, and not the key alone', async () => {
+    const { baseUrl } = await serve((_, response) =>
+      response.writeHead(403, { 'content-type': 'text/html' }).end('<!doctype html><h1>Blocked</h1>'),
+    )
+    const client = clientOf({ baseUrl })
+    const said: string[] = []
+    for (let n = 0; n < 20 && !client.allKeysRejected; n++)
+      await client.enrichPerson(person(`p${n}`)).catch((error: Error) => void said.push(error.message))
+    expect(said.at(-1)).toContain('a firewall or a proxy in front of the service')
+  })
+
   test('after a 429 is a ban, counted against neither key nor input', async () => {
     const client = await serveStatuses({ often: 429, a: 403, b: 403 })
     await rejection(client.enrichPerson(person('often')), RateLimitedError)

@@ -29,6 +29,32 @@ describe('headers', () => {
     ])
   })
 
+  test('take the place of those that every call has, and no header is sent twice', async () => {
+    const { baseUrl, received } = await serve((_, response) => response.writeHead(404).end())
+    const own = describeService({
+      headers: { Accept: 'text/json', 'Content-Type': 'application/vnd.acme+json' },
+    })
+    await clientOf({ baseUrl }, { service: own }).enrichPerson({ email: 'ada@x.example' })
+    expect(received.map(({ headers }) => [headers['accept'], headers['content-type']])).toEqual([
+      ['text/json', 'application/vnd.acme+json'],
+    ])
+  })
+
+  test.each<[string, string, Partial<ServiceDefinition>]>([
+    ['Authorization', 'bearer', {}],
+    ['authorization', 'x-api-key', { auth: 'basic' }],
+    ['X-Api-Key', 'x-api-key', {}],
+    ['x-key', 'bearer', { auth: { header: 'X-Key' } }],
+  ])('may not be the one that sends the key: %s beside %s and %j', (name, style, definition) => {
+    const check = (headers: Record<string, string>) =>
+      checkClient(
+        describeService({ ...definition, headers }),
+        readEnvironment({ FILLRATE_AUTH: style, FILLRATE_API_KEY: 'key-123456' }),
+      ).map(({ place }) => place)
+    expect(check({ [name]: 'Basic YTpi' })).toEqual([`headers.${name}`])
+    expect(check({ 'x-app-id': '1' })).toEqual([])
+  })
+
   test('are masked in every text where a variable holds them, also if the description is read later', () => {
     const mask = createSecretMask({ ACME_APP_ID: ' app-secret-1 ', LATE_SECRET: 'late-secret-1' })
     const text = 'app-secret-1 of tenant-1 and late-secret-1'

@@ -28,6 +28,12 @@ describe('an error from Postgres', () => {
       `ungültige Eingabesyntax für Typ integer: »${VALUE}«`,
       'ungültige Eingabesyntax für Typ integer (22P02)',
     ],
+    [
+      '22007',
+      `valeur du champ date/time en dehors des limites : « ${VALUE} »`,
+      'valeur du champ date/time en dehors des limites (22007)',
+    ],
+    ['22023', `タイムゾーン"${VALUE}"を認識できません`, 'タイムゾーン…を認識できません (22023)'],
     ['22P02', `invalid input value for enum mood: “${VALUE}”`, 'invalid input value for enum mood (22P02)'],
     ['22023', `time zone "${VALUE}" not recognized`, 'time zone … not recognized (22023)'],
     ['42P01', `relation "${VALUE}" does not exist`, 'relation … does not exist (42P01)'],
@@ -93,8 +99,14 @@ describe('what a function raised is told by its source, the same for every row',
       expected.startsWith('crm.') ? `${RAISED}${expected} (CRM01)` : `${expected} (CRM01)`,
     )
   })
-  test('in another language of messages, and with a code of Postgres', () => {
-    const where = 'PL/pgSQL-Funktion crm.guard() Zeile 3 bei RAISE'
+  test.each([
+    'PL/pgSQL-Funktion crm.guard() Zeile 3 bei RAISE',
+    'fonction PL/pgSQL crm.guard(), ligne 3 à RAISE',
+    'функция PL/pgSQL crm.guard(), строка 3, оператор RAISE',
+    'PL/pgSQL関数crm.guard()の3行目 - RAISE',
+    'PL/pgSQL 함수 "crm.guard()" 의 3번째 RAISE',
+    '在RAISE的第3行的PL/pgSQL函数crm.guard()',
+  ])('%s: also with a code of Postgres', (where) => {
     expect(raise(`raise 'no %', a using errcode = '23505';`, `no ${VALUE}`, '23505', where)).toBe(
       'no … (23505)',
     )
@@ -105,6 +117,7 @@ describe('what a function raised is told by its source, the same for every row',
       raise('perform from nothing;', `relation "${name}" does not exist`, '42P01', where)
     expect(missing('nothing')).toBe('relation "nothing" does not exist (42P01)')
     expect(missing(VALUE)).toBe('relation … does not exist (42P01)')
+    expect(missing(`x" ${VALUE} "y`)).toBe('relation … does not exist (42P01)')
   })
 })
 
@@ -115,6 +128,11 @@ test.each<[Error, string]>([
     'a text that cannot be parsed',
   ],
   [new TypeError(`cannot read '${VALUE}'`), 'cannot read …'],
+  [new Error(`contact 4711 (${VALUE}@x.example, +47 22 00 00 00) is locked`), 'contact … (…) is locked'],
+  [new Error(`“${VALUE}” may not change 'title' of cust_0017`), '… of …'],
+  [new Error('it may not become <NULL>'), 'it may not become …'],
+  [new Error('changed at 2026-11-22 06:00:00, retry'), 'changed at …, retry'],
+  [new Error("can't change it, it's closed"), "can't change it, it's closed"],
   [new Error(`GET /person?email=${VALUE}%40x.example failed`), 'GET /person?email=… failed'],
   [
     Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), {

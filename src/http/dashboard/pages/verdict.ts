@@ -121,7 +121,7 @@ export function describeOutage(
 /** As the process has noticed it, or as the error says. Other missing names are those of the user's tables. */
 function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutage | null {
   if (MISSING.has(networkErrorCode(error) ?? ''))
-    return known !== null || /"fillrate[".]/.test(describeError(error))
+    return known !== null || /[^\w.]fillrate\b/.test(describeError(error))
       ? { details: SCHEMA_OUTDATED, forMs: 0 }
       : null
   if (!isTransient(error)) return null

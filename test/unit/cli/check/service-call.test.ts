@@ -46,7 +46,7 @@ test('reads an input in the words of a lookup, and the service that is asked', (
     service: null,
   })
   expect(parse(['service=acme', 'linkedin_url=https://x.example?a=b'])).toEqual({
-    input: { linkedinUrl: 'https://x.example?a=b' },
+    input: { linkedin_url: 'https://x.example?a=b' },
     service: 'acme',
   })
   expect(() => parse(['name=Ada Lovelace'])).toThrow('--call needs an input')

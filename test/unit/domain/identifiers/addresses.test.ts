@@ -224,13 +224,22 @@ describe('a profile URL', () => {
         )
   })
 
-  test('a generated identifier keeps its case: another case is another person', () => {
-    const slug = 'ACoAABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789'
-    expect(normalizeProfileUrl(`https://www.linkedin.com/in/${slug}`)).toEqual({
-      ok: true,
-      key: `linkedin.com/in/${slug}`,
-      input: { linkedin_url: `https://www.linkedin.com/in/${slug}` },
-    })
+  test.each(['ACoA', 'ACwA'])(
+    'a generated identifier, %s…, keeps its case: another case is another person',
+    (first) => {
+      const slug = `${first}ABcDeFgHiJkLmNoPqRsTuVwXyZ0123456789`
+      expect(normalizeProfileUrl(`https://www.linkedin.com/in/${slug}`)).toEqual({
+        ok: true,
+        key: `linkedin.com/in/${slug}`,
+        input: { linkedin_url: `https://www.linkedin.com/in/${slug}` },
+      })
+    },
+  )
+
+  test('the full stop of a sentence is no part of it', () => {
+    expect(normalizeProfileUrl('See linkedin.com/in/jane-doe.'.slice(4))).toEqual(
+      normalizeProfileUrl('linkedin.com/in/jane-doe'),
+    )
   })
 
   test.each([
