@@ -10,7 +10,7 @@ import type { Config } from './config/config.ts'
 import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
 import { loadConfig, loadNamedServices, parseConfig } from './config/load.ts'
-import { lookupBudget } from './config/config-schema.ts'
+import { lookupBudgetForm } from './config/config-schema.ts'
 import {
   booleanFlag,
   countFromZero,
@@ -122,7 +122,7 @@ const WORDS = "a list of names of sources, or of patterns such as 'acme_*'"
 const PASS = {
   sources: z.array(z.string({ error: WORDS }), { error: WORDS }).optional(),
   limit: integerBetween(1, Number.MAX_SAFE_INTEGER).nullish(),
-  budget: lookupBudget.optional(),
+  budget: lookupBudgetForm.optional(),
   where: requiredString(`an SQL condition, such as "t.country = 'NO'"`).nullish(),
   route: oneOfStrings(['auto', 'sync', 'bulk']).optional(),
   signal: signal.optional(),
@@ -133,8 +133,8 @@ const OPTIONS = {
   createFillrate: objectOf({
     config: anything,
     env: anything,
-    migrate: booleanFlag.optional(),
     log: anything,
+    migrate: booleanFlag.optional(),
   }),
   plan: objectOf(PASS),
   run: objectOf({
@@ -143,12 +143,6 @@ const OPTIONS = {
     dryRun: objectOf({ sample: countFromZero('how many rows it shows') }, '{ sample: 20 }').nullish(),
     onProgress: callback,
     onStarted: callback,
-  }),
-  start: objectOf({ signal, onReload: callback, onListening: callback }),
-  undo: objectOf({
-    run: countFromZero('the number of a run'),
-    dryRun: booleanFlag.optional(),
-    signal: signal.optional(),
   }),
 }
 
@@ -286,15 +280,10 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
         )
       })
     },
-    start: async (options) => {
-      checkOptions('start', options)
-      return start(options)
-    },
+    start,
     explain: (source, key) => work(undefined, () => app.explain(source, key)),
-    undo: async (run, options = {}) => {
-      checkOptions('undo', { run, ...options })
-      const { dryRun = false, signal: given } = options
-      return work(given, async (signal) => {
+    undo: (run, { dryRun = false, signal: given } = {}) =>
+      work(given, async (signal) => {
         if (dryRun) return app.undo({ run, dryRun, signal })
         const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
         return auditAction(
@@ -303,8 +292,7 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
           () => app.undo({ run, dryRun, signal }),
           (done) => ({ outcome: toAuditOutcome(done.status), detail: null, run: done.run }),
         )
-      })
-    },
+      }),
     close,
     [Symbol.asyncDispose]: close,
   }

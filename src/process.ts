@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { printError, runCli, wantsJson } from './cli/cli.ts'
@@ -80,21 +79,6 @@ function onUnexpectedError(error: unknown): void {
   process.exit(printError(error, invocation, createContext(invocation), wantsJson(args)))
 }
 
-/**
- * systemd's watchdog (`WatchdogSec=`), which restarts a process whose event loop hangs. Node cannot send to a Unix datagram
- * socket, so the program of systemd sends the ping; the unit therefore needs `NotifyAccess=all`.
- */
-function startWatchdog({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv): void {
-  const intervalMs = Number(WATCHDOG_USEC) / 2_000
-  if (!(intervalMs > 0) || WATCHDOG_PID !== String(process.pid)) return
-  const ping = (): void =>
-    void spawn('systemd-notify', ['WATCHDOG=1'], { stdio: 'ignore' }).on('error', (error) =>
-      stderr.line(`fillrate: no watchdog ping: ${error.message}`),
-    )
-  ping()
-  setInterval(ping, intervalMs).unref()
-}
-
 // The reader of our output may stop early (`| head`), which is not an error.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -105,7 +89,6 @@ process.on('SIGTERM', onSignal)
 process.on('uncaughtException', onUnexpectedError)
 process.on('unhandledRejection', onUnexpectedError)
 process.on('exit', () => stderr.live(''))
-startWatchdog(process.env)
 
 process.exitCode = await runCli({ words: args, contextFor: createContext })
 // The command is over and its output written. What keeps the event loop alive now is a fault, and the process of a service

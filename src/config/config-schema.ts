@@ -25,7 +25,7 @@ import { createSourceSchema, serviceNameText, type SchemaServices } from './sour
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
 const budgetForms = (error: string) => [countFromZero(error), z.literal('unlimited', { error })] as const
-export const lookupBudget = z.union(budgetForms(EXPECTED_BUDGET), { error: EXPECTED_BUDGET })
+export const lookupBudgetForm = z.union(budgetForms(EXPECTED_BUDGET), { error: EXPECTED_BUDGET })
 
 const EXPECTED_CURRENCY = "the three letters of a currency, such as 'EUR'"
 const EXPECTED_PRICE = 'a number of at least 0, such as 0.05'
@@ -137,7 +137,7 @@ const scheduleEntry = objectOf(
         'at least one source; leave `sources` out for all',
       ),
     ),
-    budget: orNull(lookupBudget),
+    budget: orNull(lookupBudgetForm),
   },
   "{ cron: '0 2 * * *' }",
 )
@@ -160,7 +160,7 @@ const notifyTarget = objectOf(
   "{ url: 'https://ops.example.com/fillrate' }",
 )
 
-const liveSyncSettings = objectOf({ budget: orNull(lookupBudget) }, '{ budget: 1000 }').prefault({})
+const liveSyncSettings = objectOf({ budget: orNull(lookupBudgetForm) }, '{ budget: 1000 }').prefault({})
 
 const configShape = (known: SchemaServices) =>
   objectOf(

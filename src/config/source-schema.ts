@@ -166,11 +166,10 @@ const namesOf = ({ services }: SchemaServices): string[] => services.flatMap(({ 
 function outputSchema(kind: SourceKind, known: SchemaServices) {
   const lists = known.services.map((service) => listFields(service, kind))
   const all = lists.some((list) => list.length === 0) ? [] : [...new Set(lists.flat())]
-  const named = known.services.flatMap((service) =>
-    service.name === null
-      ? []
-      : [[service.name, plainOutputSchema(kind, listFields(service, kind)).optional()] as const],
-  )
+  const named = known.services.flatMap((service) => {
+    const shape = plainOutputSchema(kind, listFields(service, kind)).optional()
+    return service.name === null ? [] : [[service.name, shape] as const]
+  })
   const example = `an object by service, such as { ${namesOf(known)[0] ?? 'acme'}: 'phone' }`
   const byService = known.isOpen
     ? z.record(serviceNameText, plainOutputSchema(kind, []).optional())
@@ -343,9 +342,7 @@ export function listServing<Configured extends ConfiguredService>(
       .map((service) => ({ ...service, when: 'miss', minConfidence: null }))
   return source.services.flatMap((entry) => {
     const { name, when = 'miss', minConfidence = null } = typeof entry === 'string' ? { name: entry } : entry
-    return services
-      .filter((service) => service.name === name)
-      .map((service) => ({ ...service, when, minConfidence }))
+    return services.flatMap((service) => (service.name === name ? [{ ...service, when, minConfidence }] : []))
   })
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createStatusReport } from '../actions/status.ts'
 import type { DatabaseOutage } from '../domain/condition.ts'
-import { createCache } from '../util/cached.ts'
+import { cache } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics.ts'
 import { retryLogLevel } from '../store/transaction.ts'
 import type { DashboardToken } from '../config/environment.ts'
@@ -27,7 +27,7 @@ import { dirname, join } from 'node:path'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import { countFailureReasons } from '../store/row-search.ts'
-import { html, type SafeHtml, type HtmlPart } from './dashboard/html.ts'
+import { html, type Markup, type HtmlPart } from './dashboard/html.ts'
 import type { Action } from './dashboard/actions/action.ts'
 import { cancelAction, startAction, startPage } from './dashboard/actions/start-run.ts'
 import { pauseAction, resumeAction } from './dashboard/actions/pause.ts'
@@ -80,18 +80,16 @@ function registerPages(
   options: DashboardOptions,
 ): Pick<DashboardDeps, 'readData' | 'readVerdict'> {
   const { db } = options
-  const readData = createCache(() =>
-    readDashboardData(db, options.sources(), options.spendSettings(), Date.now()),
-  )
-  const verdict = createCache(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
-  const reasons = createCache(() =>
+  const readData = cache(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
+  const verdict = cache(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
+  const reasons = cache(() =>
     countFailureReasons(db, { source: [...options.sources().keys()], states: null }, MAX_READ),
   )
   const deps: DashboardDeps = {
     ...options,
     readData,
     readVerdict: verdict,
-    readSystem: createCache(() => readSystemData(db, Date.now())),
+    readSystem: cache(() => readSystemData(db, Date.now())),
     readReasons: reasons,
   }
 
@@ -164,7 +162,7 @@ function toRefusal(error: unknown): PageRefused {
   throw error
 }
 
-const describeProblem = ({ place, found, expected, todo }: Problem): SafeHtml =>
+const describeProblem = ({ place, found, expected, todo }: Problem): Markup =>
   html`<p class="fault">${place}: ${found}. Expected: ${expected}. ${todo}</p>`
 
 declare module 'fastify' {
@@ -204,7 +202,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().outage)
     })
     const read = registerPages(closed, options)
-    const status = createCache(() => createStatusReport(options.db, options.spendSettings()), {
+    const status = cache(() => createStatusReport(options.db, options.spendSettings()), {
       minAgeMs: 5_000,
     })
     closed.get('/api/status', async () => ({

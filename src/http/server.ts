@@ -4,7 +4,7 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import type { ReceiveWebhook } from '../pipeline/receive.ts'
 import { isTransient } from '../store/transaction.ts'
-import { createCache } from '../util/cached.ts'
+import { cache } from '../util/cached.ts'
 import type { DashboardServerOptions } from './dashboard-routes.ts'
 import { limitConnections, discardBody, BodyMemory, type MemoryReservation } from './body-memory.ts'
 import type { Service } from '../domain/service/service.ts'
@@ -97,7 +97,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
 
 function registerHealth(server: FastifyInstance, options: HttpServerOptions): void {
   // No token needed, so the result is cached: requests must not occupy the connections that store deliveries.
-  const notReady = createCache(options.notReadyReason, { minAgeMs: READY_CACHE_MS, cost: 1 })
+  const notReady = cache(options.notReadyReason, { minAgeMs: READY_CACHE_MS, cost: 1 })
   server.get('/healthz', () => ({ service: 'fillrate', ok: true }))
   server.get('/readyz', async (_, reply) => {
     const reason = await notReady()

@@ -11,7 +11,7 @@ import { OutOfCreditsError, type ServiceError, UnreadResultsError } from '../ser
 import { retryWhileUnavailable } from '../store/transaction.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { readTry } from '../store/services.ts'
-import { createCache, type CachedRead } from '../util/cached.ts'
+import { cache, type CachedRead } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Elector, Leadership } from './leadership.ts'
 import { logWait, runLoop, type LoopOptions } from './loop.ts'
@@ -160,7 +160,7 @@ class LeaderCalls {
     this.#deps = deps
     this.#scope = leadership.scope
     this.#signal = AbortSignal.any([options.signal, leadership.lost, this.#stopped.signal])
-    this.#listCached = createCache(
+    this.#listCached = cache(
       () => runs.listRunning(deps.db, { service: deps.service, scope: leadership.scope }),
       { minAgeMs: RUNS_LISTED_MS },
     )
@@ -393,7 +393,7 @@ export function startTurn(
   listRunning: () => Promise<readonly runs.RunningRun[]>,
 ): Pick<LookUpOptions, 'limit' | 'onStored'> {
   let others = 1
-  const listSlowly = createCache(listRunning)
+  const listSlowly = cache(listRunning)
   const countOthers = async (): Promise<void> => {
     const running = await listSlowly().catch(() => null)
     others =

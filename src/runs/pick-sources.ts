@@ -15,7 +15,7 @@ import { pickPage, type PickResult } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readProspect, readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable, TableBusyError } from '../store/transaction.ts'
-import { createCache } from '../util/cached.ts'
+import { cache } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import { isLeftOut, unlessBroken, checkBreakage, reportSource } from './source-health.ts'
 import { describeError } from '../util/error-text.ts'
@@ -162,7 +162,7 @@ class SourcesPick {
     const { deps, options, signal, observations } = this.#task
     const { pausedSources, unreadSources } = observations
     const { name } = pass.source
-    const checkPaused = createCache(() => isPaused(deps, pass.source))
+    const checkPaused = cache(() => isPaused(deps, pass.source))
     let readAt = performance.now()
     pass.isShareUsedUp = false
     while (pass.phase !== 'done' && !pass.isShareUsedUp && !this.#isLeft(pass.source) && !signal.aborted) {

@@ -198,16 +198,9 @@ export class MalformedResponseError extends ServiceError {
   /** The same where it ends the run. @param isAt what is at fault, and what to do */
   asProof(isAt: string): MalformedResponseError {
     const { endpoint, status, detail, body, message } = this
-    const details = {
-      endpoint,
-      status,
-      detail,
-      body,
-      isKept: true,
-      action: 'abort_run',
-      cause: this,
-    } as const
-    return new MalformedResponseError(`${message.slice(endpoint.length + 2)}; ${isAt}`, details)
+    const details = { endpoint, status, detail, body, isKept: true, cause: this }
+    const text = `${message.slice(endpoint.length + 2)}; ${isAt}`
+    return new MalformedResponseError(text, { ...details, action: 'abort_run' })
   }
 }
 

@@ -11,7 +11,7 @@ export interface CachedRead<T> {
  * Shares one read among concurrent callers, and repeats it only when its result is a second old and ten times older than
  * the read took: however many callers and however large the tables, the database is idle most of the time.
  */
-export function createCache<T>(
+export function cache<T>(
   read: () => Promise<T>,
   {
     minAgeMs = 1_000,

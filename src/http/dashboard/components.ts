@@ -1,14 +1,14 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/text.ts'
 import { formatState, ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { RunState, RunStatus } from '../../domain/run.ts'
-import { html, sourceUrl, type SafeHtml, type HtmlPart } from './html.ts'
+import { html, sourceUrl, type Markup, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
-export const timeAgo = (date: Date, now: number): SafeHtml =>
+export const timeAgo = (date: Date, now: number): Markup =>
   html`<time datetime="${date.toISOString()}" title="${formatUtc(date)}">${relativeTime(date, now)}</time>`
 
 /** A point in time itself, in UTC or in the zone that the user has chosen. */
-export const clockTime = (date: Date): SafeHtml =>
+export const clockTime = (date: Date): Markup =>
   html`<time class="clock" datetime="${date.toISOString()}">${formatUtc(date)}</time>`
 
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet'
@@ -36,18 +36,18 @@ const TONES: Readonly<Record<RowState | RunState | RunStatus, Tone>> = {
 
 const stateTone = (state: string): Tone => TONES[state as keyof typeof TONES] ?? 'quiet'
 
-export const badge = (text: string, tone: Tone): SafeHtml => html`<span class="badge ${tone}">${text}</span>`
-export const stateBadge = (state: string): SafeHtml => badge(formatState(state), stateTone(state))
+export const badge = (text: string, tone: Tone): Markup => html`<span class="badge ${tone}">${text}</span>`
+export const stateBadge = (state: string): Markup => badge(formatState(state), stateTone(state))
 
 /** The heading of a page, with its actions. */
-export const pageHead = (title: HtmlPart, actions: HtmlPart = null): SafeHtml =>
+export const pageHead = (title: HtmlPart, actions: HtmlPart = null): Markup =>
   html`<div class="page-head">
     <h1>${title}</h1>
     ${actions}
   </div>`
 
 /** Why there is no such page. @param retried where it is tried again, because the reason may pass; null: it will not */
-export const errorBody = (title: string, reason: HtmlPart, retried: string | null = null): SafeHtml =>
+export const errorBody = (title: string, reason: HtmlPart, retried: string | null = null): Markup =>
   html`${pageHead(title)}
     <section class="card error-page">
       ${reason}
@@ -58,7 +58,7 @@ export const errorBody = (title: string, reason: HtmlPart, retried: string | nul
     </section>`
 
 /** Names and values in two columns; a value of null is left out. */
-export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, value: HtmlPart]>): SafeHtml =>
+export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, value: HtmlPart]>): Markup =>
   html`<dl class="fields">
     ${fields
       .filter(([, value]) => value !== null)
@@ -72,7 +72,7 @@ export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, v
   </dl>`
 
 /** Shares of a whole as a bar. A non-zero share is at least a sliver. Decorative: the numbers stand beside it. */
-export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly look: string }>): SafeHtml {
+export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly look: string }>): Markup {
   let x = 0
   const rects = parts.map(({ share, look }) => {
     const width = share <= 0 ? 0 : Math.max(0.6, Math.min(1, share) * 100)
@@ -90,7 +90,7 @@ export const ratio = (part: number, whole: number): number => (whole === 0 ? 0 :
 export const percentOfTotal = (part: number, whole: number): string =>
   whole === 0 ? '–' : formatPercent(part / whole)
 /** A name of a source, a column or a key: a short one stays whole, a long one wraps, preferably after `_` and the like. */
-export const nameText = (text: string): SafeHtml =>
+export const nameText = (text: string): Markup =>
   text.length > 24
     ? html`<span class="name">${breakable(text)}</span>`
     : html`<span class="short">${text}</span>`
@@ -116,7 +116,7 @@ export function sourceLinks(sources: readonly string[]): HtmlPart {
       </details>`
 }
 
-export const sourceLink = (name: string): SafeHtml => html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`
+export const sourceLink = (name: string): Markup => html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`
 
 /** A number; nothing for null. */
 export const count = (n: number | null): string | null => (n === null ? null : formatCount(n))
@@ -125,7 +125,7 @@ export const countLink = (n: number, url: string): HtmlPart =>
   n === 0 ? '0' : html`<a href="${url}">${formatCount(n)}</a>`
 
 /** A titled section, addressable by its id. */
-export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPart = null): SafeHtml =>
+export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPart = null): Markup =>
   html`<section id="${id}" class="card" aria-labelledby="${id}-title">
     <header class="card-head">
       <h2 id="${id}-title">${title}</h2>
@@ -134,7 +134,7 @@ export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPar
     ${body}
   </section>`
 
-export const empty = (text: HtmlPart): SafeHtml => html`<p class="empty">${text}</p>`
+export const empty = (text: HtmlPart): Markup => html`<p class="empty">${text}</p>`
 
 /** Links to the page before and the page after; null: there is none. */
 export const pageLinks = (before: string | null, after: string | null): HtmlPart =>
@@ -150,7 +150,7 @@ export const selectField = (
   label: string,
   chosen: string | null,
   options: ReadonlyArray<readonly [value: string, text: string]>,
-): SafeHtml =>
+): Markup =>
   html`<label
     >${label}
     <select name="${name}">
@@ -202,7 +202,7 @@ export function dataTable<Line>(
     /** What stands in its place if it has no lines. Missing: the head alone. */
     readonly none?: HtmlPart
   } = {},
-): SafeHtml {
+): Markup {
   if (lines.length === 0 && none !== undefined) return empty(none)
   const shown = columns.filter((column) => column !== null && column !== false)
   const look = ({ kind }: DataColumn<Line>): string =>
@@ -248,9 +248,9 @@ export function statesTable(
   caption: string,
   counts: Readonly<Record<RowState, number>>,
   linkOf: (state: RowState) => string | null,
-): SafeHtml {
+): Markup {
   const picked = countRows(counts)
-  const line = (state: RowState): SafeHtml => {
+  const line = (state: RowState): Markup => {
     const link = linkOf(state)
     return html`<tr>
       <th scope="row">

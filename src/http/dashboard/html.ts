@@ -1,5 +1,5 @@
 /** Safe HTML, created by `html` only. */
-export class SafeHtml {
+export class Markup {
   readonly text: string
   constructor(text: string) {
     this.text = text
@@ -10,7 +10,7 @@ export class SafeHtml {
 }
 
 /** Interpolated values. Text is escaped; null, undefined and false render nothing. */
-export type HtmlPart = SafeHtml | string | number | null | undefined | false | readonly HtmlPart[]
+export type HtmlPart = Markup | string | number | null | undefined | false | readonly HtmlPart[]
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -23,15 +23,15 @@ const ENTITIES: Readonly<Record<string, string>> = {
 const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => ENTITIES[char] ?? char)
 
 function render(part: HtmlPart): string {
-  if (part instanceof SafeHtml) return part.text
+  if (part instanceof Markup) return part.text
   if (part === null || part === undefined || part === false) return ''
   if (typeof part === 'object') return part.map(render).join('')
   return escapeHtml(String(part))
 }
 
 /** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
-export const html = (texts: TemplateStringsArray, ...values: readonly HtmlPart[]): SafeHtml =>
-  new SafeHtml(texts.map((text, n) => text + render(values[n])).join(''))
+export const html = (texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Markup =>
+  new Markup(texts.map((text, n) => text + render(values[n])).join(''))
 
 /** A URL with an encoded query; null values are omitted. */
 export function buildUrl(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

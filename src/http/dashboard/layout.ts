@@ -1,4 +1,4 @@
-import { html, type SafeHtml, type HtmlPart } from './html.ts'
+import { html, type Markup, type HtmlPart } from './html.ts'
 
 /** Where a page is: its path, and the pages of the navigation, each with its name. */
 export interface PagePlace {
@@ -51,7 +51,7 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
 </html>`.text
 }
 
-const navigation = (place: PagePlace): SafeHtml =>
+const navigation = (place: PagePlace): Markup =>
   html`<nav aria-label="Pages">
     <ul>
       ${place.entries.map(

@@ -3,7 +3,7 @@ import type { SourceMapping } from '../../domain/mapping.ts'
 import { findRun, type LivingRun } from '../../store/runs.ts'
 import { FillrateError } from '../../util/error-text.ts'
 import { errorBody } from './components.ts'
-import { html, type SafeHtml, type HtmlPart } from './html.ts'
+import { html, type Markup, type HtmlPart } from './html.ts'
 import type { Actions } from '../../actions/actions.ts'
 import type { SpendSettings } from '../../actions/spend.ts'
 import type { DashboardData, Verdict, SystemData } from '../../actions/dashboard-data.ts'
@@ -63,7 +63,7 @@ export interface PageRequest {
 /** What a page shows. */
 export interface View {
   readonly title?: string
-  readonly body: SafeHtml
+  readonly body: Markup
   /** A live page that changes no more. */
   readonly isFinal?: boolean
 }
@@ -75,7 +75,7 @@ export class PageRefused extends FillrateError {
   readonly view: View & { readonly title: string }
 
   /** @param body with its own heading and its own way back, such as a form to correct */
-  constructor(status: number, title: string, body: SafeHtml) {
+  constructor(status: number, title: string, body: Markup) {
     super(title)
     this.status = status
     this.view = { title, body }

@@ -1,27 +1,21 @@
 import type {
   ExhaustedFor,
   KnownLimit,
+  LearntLimit,
+  LearntUsage,
   OverstatedLimit,
   RateStatus,
   PreviousLeader,
 } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
+import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
 import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
 import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
 import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
+import { readRateHeaders } from './headers.ts'
 import { RateLimitModel } from './model.ts'
-import {
-  findLeast,
-  findUnconcerned,
-  findWorstOverstated,
-  isOfUnstated,
-  listLearnt,
-  type OwnedModel,
-  prepareModel,
-  withoutRate,
-} from './refused-limits.ts'
 
 export interface ModelOptions {
   readonly warm?: KnownLimit | null
@@ -124,9 +118,12 @@ export class EndpointModels {
     return this.#account === null
   }
 
-  /** The limit to report: of several the least. */
+  /** The limit to report: that of all calls, or the least of the endpoints if these have limits of their own. */
   get reported(): RateLimitModel {
-    return findLeast(this.#account?.model, this.#models, this.documented)
+    const account = this.#account?.model
+    if (account !== undefined && (account.limit !== null || !this.documented.isByEndpoint)) return account
+    const limitOf = ({ limit, learnt }: RateLimitModel): number => limit ?? learnt?.calls ?? Infinity
+    return this.#models.reduce((least, model) => (limitOf(model) < limitOf(least) ? model : least))
   }
 
   /** What the description states and the service does not grant; null: nothing. */
@@ -251,8 +248,7 @@ export class EndpointModels {
     if (answer.status === 429) this.throttled++
     let stated: StatedUsage | null = null
     const own = this.#own.get(counted.position.endpoint)?.model
-    const counting = { account: this.#account?.model, own, all: this.#models }
-    const ignoring = findUnconcerned(counting, this.documented, answer, now)
+    const ignoring = this.#findUnconcerned(own, answer, now)
     const isBeside = isOfUnstated(answer, now)
     if (isBeside) this.#beside ??= this.#open(this.#createAdopting('all', null, now))
     for (const { model, call } of counted.parts)
@@ -261,6 +257,30 @@ export class EndpointModels {
       else if (model === ignoring) model.lost(call, now)
       else stated = model.answered(call, answer, now)
     this.#complete(counted, stated, now)
+  }
+
+  /**
+   * The one of an endpoint's two models that an answer says nothing about; null: it may concern both.
+   *
+   * An endpoint that states less than the limit of all, and has never stated that limit, may state its own: taken for
+   * a cut, it would hold up all calls until its Reset. A refusal that states no limit is about the endpoint where the
+   * description has limits by endpoint, and about all calls where it has one for all.
+   */
+  #findUnconcerned(
+    own: RateLimitModel | undefined,
+    { status, headers }: AnswerHead,
+    now: number,
+  ): RateLimitModel | null {
+    const account = this.#account?.model
+    if (account === undefined || own === undefined) return null
+    const { limit } = readRateHeaders(headers, now)
+    if (limit !== null) {
+      const ofAll = account.limit ?? Math.max(...this.#models.map((model) => model.limit ?? 0))
+      return limit < ofAll && own.limit !== ofAll ? account : null
+    }
+    const isSilent = account.limit === null && own.limit === null
+    if (status !== 429 || !isSilent || this.documented.limits.length === 0) return null
+    return this.documented.isByEndpoint ? account : own
   }
 
   #complete(counted: CountedCall, stated: StatedUsage | null, now: number): void {
@@ -369,4 +389,78 @@ export class EndpointModels {
   #addGranted(endpoint: Endpoint, count: number): void {
     this.#granted.set(endpoint, Math.max(0, (this.#granted.get(endpoint) ?? 0) + count))
   }
+}
+
+/** What is granted of a documented limit, if it is less than this share of it, is said. */
+const OVERSTATED_BELOW = 0.9
+
+/** A model of the calls to an endpoint, or to all. */
+type OwnedModel = readonly [endpoint: CalledEndpoint | null, model: RateLimitModel]
+
+/** Tells a model which windows are documented for the calls that it counts, and what an earlier leader has learnt of them. */
+export function prepareModel(
+  [endpoint, { unstated }]: OwnedModel,
+  documented: DocumentedLimits,
+  learnt: readonly LearntUsage[],
+  now: number,
+): void {
+  unstated.document(documented.of(endpoint).map(({ windowMs }) => windowMs))
+  const found = learnt.find((limit) => limit.endpoint === endpoint)
+  // A description that states another limit now may be right.
+  if (found === undefined || found.stated !== leastStated(documented, endpoint)) return
+  const { calls, windowMs } = found
+  unstated.restore({ calls, windowMs }, documented.completedCalls(endpoint), now)
+}
+
+/** What is learnt below what is documented, for the next leader. */
+export const listLearnt = (models: readonly OwnedModel[], documented: DocumentedLimits): LearntUsage[] =>
+  models.flatMap(([endpoint, { learnt }]) => {
+    const stated = leastStated(documented, endpoint)
+    return learnt === null || stated === null ? [] : [{ endpoint, ...learnt, stated }]
+  })
+
+/** The documented limit that a learnt one is the truth of, if it is too high; null: none is. */
+export function findOverstated(
+  learnt: LearntLimit,
+  documented: readonly DocumentedLimit[],
+): OverstatedLimit | null {
+  const distance = ({ windowMs }: DocumentedLimit): number => Math.abs(Math.log(windowMs / learnt.windowMs))
+  const [stated] = documented.toSorted((a, b) => distance(a) - distance(b))
+  if (stated === undefined) return null
+  const granted = Math.max(1, Math.round((learnt.calls * stated.windowMs) / learnt.windowMs))
+  return granted < stated.calls * OVERSTATED_BELOW ? { ...stated, granted } : null
+}
+
+/** Of the limits that are stated too high the one that is furthest from the truth; null: none is. */
+function findWorstOverstated(
+  models: readonly OwnedModel[],
+  documented: DocumentedLimits,
+): OverstatedLimit | null {
+  const found = models.flatMap(
+    ([endpoint, { learnt }]) => (learnt && findOverstated(learnt, documented.of(endpoint))) ?? [],
+  )
+  const [worst = null] = found.toSorted((a, b) => a.granted / a.calls - b.granted / b.calls)
+  return worst
+}
+
+/** A refusal is about the limit of its own headers if these leave less than this share of it. */
+const USED_UP_BELOW = 0.1
+
+/** Whether a refusal is about a limit that no header states: its own headers say that much is left of the one that they state. */
+function isOfUnstated({ status, headers }: AnswerHead, now: number): boolean {
+  if (status !== 429) return false
+  const { limit, remaining } = readRateHeaders(headers, now)
+  return limit !== null && remaining !== null && remaining >= Math.max(2, limit * USED_UP_BELOW)
+}
+
+/** The answer as that limit sees it: how long to wait is all that is stated of it. */
+function withoutRate({ status, headers }: AnswerHead): AnswerHead {
+  const wait = headers['retry-after']
+  return { status, headers: wait === undefined ? {} : { 'retry-after': wait } }
+}
+
+/** The calls of the shortest limit that counts an endpoint; null: none does. */
+function leastStated(documented: DocumentedLimits, endpoint: CalledEndpoint | null): number | null {
+  const [shortest] = documented.of(endpoint).toSorted((a, b) => a.windowMs - b.windowMs)
+  return shortest?.calls ?? null
 }

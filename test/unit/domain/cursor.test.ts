@@ -4,7 +4,7 @@ import {
   readSince,
   type RunningTransaction,
   type SourceCursor,
-} from '../../../src/domain/cursor.ts'
+} from '../../../src/store/source-state.ts'
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE

@@ -6,7 +6,7 @@ import { renderMetrics } from '../../../src/http/metrics.ts'
 import { WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import type { RateLimitReport, RateReport } from '../../../src/domain/report/status.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
-import { createCache } from '../../../src/util/cached.ts'
+import { cache } from '../../../src/util/cached.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 test('interpolated values are escaped exactly once', () => {
@@ -24,7 +24,7 @@ test('a cached value is read once for concurrent callers, again when stale, and 
   let now = 0
   let reads = 0
   let fails = false
-  const read = createCache(
+  const read = cache(
     async () => {
       reads++
       now += 200

@@ -1,7 +1,7 @@
 import * as pauses from '../../../store/source-state.ts'
 import { auditActionOnce } from '../../../actions/audit.ts'
 import { parseDuration, pluralize } from '../../../util/text.ts'
-import { html, sourceUrl, type SafeHtml } from '../html.ts'
+import { html, sourceUrl, type Markup } from '../html.ts'
 import { refused, requireSource } from '../page.ts'
 import { defineAction } from './action.ts'
 
@@ -74,7 +74,7 @@ export const resumeAction = defineAction({
     ),
 })
 
-const pauseFields = (): SafeHtml =>
+const pauseFields = (): Markup =>
   html`<div class="field">
       <label for="reason">Reason</label>
       <input

@@ -3,7 +3,7 @@ import type { RetryReport } from '../../../actions/retry.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, formatState, type RetryState } from '../../../domain/row.ts'
 import { formatCount, pluralize } from '../../../util/text.ts'
 import { definitionList, empty } from '../components.ts'
-import { buildUrl, html, type SafeHtml } from '../html.ts'
+import { buildUrl, html, type Markup } from '../html.ts'
 import { defineAction, previewWithin, requireApp } from './action.ts'
 
 /** Queues failed rows again: all, or those of a source, a state or a reason. */
@@ -65,7 +65,7 @@ export function parseRetryFilter(query: URLSearchParams): RetryChoice {
   }
 }
 
-function retryPreview({ rows, lookups, without_call: withoutCall, skipped }: RetryReport): SafeHtml {
+function retryPreview({ rows, lookups, without_call: withoutCall, skipped }: RetryReport): Markup {
   return definitionList([
     ['Rows', formatCount(rows)],
     ['Looked up again', pluralize(lookups, 'lookup')],

@@ -11,7 +11,7 @@ import { inTransaction } from '../../../store/transaction.ts'
 import { insertRequest } from '../../../store/scheduled-runs.ts'
 import { formatCount, pluralize } from '../../../util/text.ts'
 import { card, definitionList, nameText, withCode, badge } from '../components.ts'
-import { html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { html, type Markup, type HtmlPart } from '../html.ts'
 import { PageRefused, requireRun, type DashboardDeps, type Page } from '../page.ts'
 import { defineAction, previewSignal, previewWithin, requireApp, type ActionRequest } from './action.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
@@ -75,11 +75,7 @@ const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
       </p>`,
   )
 
-async function runForm(
-  deps: DashboardDeps,
-  query: URLSearchParams,
-  problems: PassProblems,
-): Promise<SafeHtml> {
+async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Markup> {
   const paused = await pauses.filterPaused(deps.db, [...deps.sources().keys()])
   const sources = [...deps.sources().keys()].map((name) => ({ name, isPaused: paused.includes(name) }))
   return html`<h1>Start a run</h1>
@@ -110,7 +106,7 @@ const describePass = (pass: RequestedRun): ReadonlyArray<readonly [string, HtmlP
 ]
 
 /** Says so if no process would execute a run. Null if there is one. */
-export async function daemonNotice(db: Database): Promise<SafeHtml | null> {
+export async function daemonNotice(db: Database): Promise<Markup | null> {
   if ((await listProcesses(db)).some(({ role, isAlive }) => role === 'start' && isAlive)) return null
   return html`<p class="notice warn" role="status">
     <b>No daemon is running.</b> Runs are executed by <code>fillrate start</code>; this process only receives
@@ -193,7 +189,7 @@ interface PassFormView {
 const CHECKED = html` checked`
 
 /** The form of a run, with what was entered before. */
-function passForm(view: PassFormView): SafeHtml {
+function passForm(view: PassFormView): Markup {
   const budget = lookupBudgetOf(view.config)
   const help =
     budget === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(budget)}.`
@@ -221,7 +217,7 @@ function passForm(view: PassFormView): SafeHtml {
   </form>`
 }
 
-function sourceBoxes({ query, problems, sources }: PassFormView): SafeHtml {
+function sourceBoxes({ query, problems, sources }: PassFormView): Markup {
   const chosen = query.getAll('source')
   const isChosen = (name: string): boolean => chosen.includes(name) || sources.length === 1
   return html`<fieldset aria-describedby="${problems.source === undefined ? '' : 'source-fault'}">
@@ -249,7 +245,7 @@ function textField(
   label: string,
   help: HtmlPart,
   otherwise = '',
-): SafeHtml {
+): Markup {
   const problem = problems[name]
   const describedBy = problem === undefined ? `${name}-help` : `${name}-fault ${name}-help`
   return html`<div class="field">
@@ -269,7 +265,7 @@ function textField(
   </div>`
 }
 
-const fault = (name: string, problem: string | undefined): SafeHtml | false =>
+const fault = (name: string, problem: string | undefined): Markup | false =>
   problem !== undefined && html`<p id="${name}-fault" class="fault">${problem}</p>`
 
 const runUrl = ({ id }: { readonly id: number }): string => `/runs/${id}`

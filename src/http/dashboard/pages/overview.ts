@@ -5,7 +5,7 @@ import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/text.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
-import { html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { html, type Markup, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { runsTable } from './runs.ts'
 import { sourcesCard } from './source.ts'
@@ -34,7 +34,7 @@ const servicesCard = (
   data: DashboardData,
   { conditions }: Pick<Verdict, 'conditions'>,
   canAct: boolean,
-): SafeHtml =>
+): Markup =>
   card(
     'services',
     'Services',
@@ -84,7 +84,7 @@ function serviceState(
 }
 
 /** The limit of a key: `150 calls in 2 s`, how much of it is used now, and whether it is stated too high. */
-export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): SafeHtml {
+export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): Markup {
   const next = status?.next_window_at?.getTime() ?? null
   return html`<span class="limit"
     >${formatLimit(limit, windowMs, status?.window_at_most_ms)}${
@@ -128,7 +128,7 @@ function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
   )
 }
 
-const runsCard = (data: DashboardData, system: SystemData): SafeHtml =>
+const runsCard = (data: DashboardData, system: SystemData): Markup =>
   card(
     'runs',
     'Runs',
@@ -137,7 +137,7 @@ const runsCard = (data: DashboardData, system: SystemData): SafeHtml =>
   )
 
 /** When a run starts by itself, in one sentence; what to do if none does. */
-function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): SafeHtml {
+function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): Markup {
   const [next] = nextRuns.toSorted((a, b) => a.at.getTime() - b.at.getTime())
   if (next !== undefined)
     return html`<div class="sub">

@@ -1,7 +1,7 @@
 import { FAILED_ROW_STATES } from '../../../domain/row.ts'
 import type { FailureReason } from '../../../store/row-search.ts'
 import { card, clamped, empty, countLink, dataTable, nameText, stateBadge } from '../components.ts'
-import { buildUrl, html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { buildUrl, html, type Markup, type HtmlPart } from '../html.ts'
 
 const isRetryable = (state: string): boolean => (FAILED_ROW_STATES as readonly string[]).includes(state)
 
@@ -18,7 +18,7 @@ export const reasonsCard = (
   reasons: readonly FailureReason[],
   source: string | null,
   canAct: boolean,
-): SafeHtml =>
+): Markup =>
   card(
     'reasons',
     'Not enriched, by reason',
@@ -32,7 +32,7 @@ export const reasonsCard = (
 const reasonsTable = (
   reasons: readonly FailureReason[],
   { isSourceShown, canAct }: { readonly isSourceShown: boolean; readonly canAct: boolean },
-): SafeHtml =>
+): Markup =>
   dataTable<FailureReason>(
     'Reasons why rows were not enriched',
     [

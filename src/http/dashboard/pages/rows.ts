@@ -39,7 +39,7 @@ import {
   type RowState,
 } from '../../../domain/row.ts'
 import { formatCount, pluralize, toSentenceCase } from '../../../util/text.ts'
-import { buildUrl, html, rowUrl, sourceUrl, type SafeHtml, type HtmlPart } from '../html.ts'
+import { buildUrl, html, rowUrl, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'
 import { ConfigProblems } from '../../../config/problems.ts'
@@ -78,7 +78,7 @@ export const rowsPage: Page = {
 const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
   wanted === null || wanted === 'not_enriched' || wanted === state
 
-function rowsCard(page: RowPage, now: number): SafeHtml {
+function rowsCard(page: RowPage, now: number): Markup {
   const { rows, search, next } = page
   return html`<section id="rows" class="card" aria-label="Rows">
     ${
@@ -94,7 +94,7 @@ function rowsCard(page: RowPage, now: number): SafeHtml {
   </section>`
 }
 
-function filterForm({ search: { text, filter }, sources }: RowPage): SafeHtml {
+function filterForm({ search: { text, filter }, sources }: RowPage): Markup {
   const states = [
     ['', 'any'],
     ['not_enriched', 'not enriched (any)'],
@@ -141,14 +141,14 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
 }
 
 /** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
-function summary({ rows, total, next }: RowPage): SafeHtml {
+function summary({ rows, total, next }: RowPage): Markup {
   const isSparse = next !== null && rows.length < ROWS_PER_PAGE
   const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
   const all = total !== null && `${pluralize(total, 'row')} in all`
   return html`<p class="sub">${shown}${shown && all && ', '}${all}</p>`
 }
 
-const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): SafeHtml =>
+const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Markup =>
   dataTable<FoundRow>(
     'Rows',
     [
@@ -278,7 +278,7 @@ function refuseRow(error: unknown): never {
   throw missing('No such row', html`${text} <a href="/rows">All rows</a>`)
 }
 
-function rowBody(history: RowHistory, now: number): SafeHtml {
+function rowBody(history: RowHistory, now: number): Markup {
   const { source, key, table, state, row } = history
   return html`${pageHead([html`<span class="sub"><a href="${sourceUrl(source)}">${source}</a> · ${table}</span> `, key], html`<a href="${buildUrl('/rows', { source })}">All rows of the source</a>`)}
     <div class="grid">
@@ -310,7 +310,7 @@ function displayValue(given: unknown): HtmlPart {
   return /\s/.test(given) ? given : breakable(given)
 }
 
-const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): SafeHtml =>
+const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Markup =>
   definitionList([
     ...Object.entries(inputs).map(([name, given]) => [`input ${name}`, displayValue(given)] as const),
     ...Object.entries(filled).map(
@@ -318,7 +318,7 @@ const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): SafeH
     ),
   ])
 
-const columnsTable = (columns: readonly ColumnState[], source: string): SafeHtml =>
+const columnsTable = (columns: readonly ColumnState[], source: string): Markup =>
   dataTable<ColumnState>(
     'Columns that Fillrate may fill',
     [
@@ -330,7 +330,7 @@ const columnsTable = (columns: readonly ColumnState[], source: string): SafeHtml
     { isCaptionShown: true },
   )
 
-const lookupFields = (history: RowHistory, now: number): SafeHtml =>
+const lookupFields = (history: RowHistory, now: number): Markup =>
   definitionList(
     listLookupFacts(history, now).map(([label, text, more]) => [
       label,
@@ -338,7 +338,7 @@ const lookupFields = (history: RowHistory, now: number): SafeHtml =>
     ]),
   )
 
-const fieldsTable = (fields: readonly ExplainedField[]): SafeHtml =>
+const fieldsTable = (fields: readonly ExplainedField[]): Markup =>
   dataTable<ExplainedField>(
     'Fields of the record that are mapped to columns',
     [
@@ -356,7 +356,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): SafeHtml =>
 
 type ChangedCell = RowChange['cells'][number]
 
-const changeTable = (change: RowChange, now: number): SafeHtml =>
+const changeTable = (change: RowChange, now: number): Markup =>
   dataTable<ChangedCell>(
     changeTitle(change, now),
     [

@@ -24,7 +24,7 @@ import {
   statesTable,
 } from '../components.ts'
 import { daemonNotice } from '../actions/start-run.ts'
-import { buildUrl, html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { buildUrl, html, type Markup, type HtmlPart } from '../html.ts'
 import { parseId, requireRun, type Page, type DashboardDeps, type PageRequest } from '../page.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
@@ -65,7 +65,7 @@ export const runsPage: Page = {
 }
 
 /** Runs with their results, newest first. */
-export function runsTable(list: readonly RunOverview[], readAt: number): SafeHtml {
+export function runsTable(list: readonly RunOverview[], readAt: number): Markup {
   if (list.length === 0)
     return empty(
       html`No runs yet. <code>fillrate plan</code> estimates one, <code>fillrate run</code> starts one.`,
@@ -169,7 +169,7 @@ function runActions({ run, canAct }: RunPageData): HtmlPart {
   return html`<p class="actions"><a class="button" href="/runs/new?${String(again)}">Run again</a></p>`
 }
 
-function aboutSection({ run, owner, readAt }: RunPageData): SafeHtml {
+function aboutSection({ run, owner, readAt }: RunPageData): Markup {
   const { id, options, started_at: started, finished_at: finished } = run
   const lasted = formatDuration((finished?.getTime() ?? readAt) - started.getTime())
   const hasWritten = (readTotal(run.totals, 'cells', 'written') ?? 0) > 0 && options.dry !== true
@@ -216,7 +216,7 @@ const servicesTable = (services: readonly ServiceReport[]): HtmlPart =>
 const rowsUrl = (run: number, state: RowState | null): string =>
   buildUrl('/rows', { state, run: String(run) })
 
-function rowsSection({ run, live }: RunPageData): SafeHtml {
+function rowsSection({ run, live }: RunPageData): Markup {
   const states = live ?? readStates(run.totals)
   const isDry = run.options.dry === true
   return card(
@@ -234,7 +234,7 @@ function rowsSection({ run, live }: RunPageData): SafeHtml {
 // The report of a run, as it is stored. Another version may have stored another shape.
 
 /** The numbers of a run's report, and beside them what each of several services did. */
-const numbersSection = ({ totals }: LivingRun): SafeHtml =>
+const numbersSection = ({ totals }: LivingRun): Markup =>
   card(
     'numbers',
     'Lookups, calls and cells',

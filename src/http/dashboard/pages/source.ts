@@ -26,7 +26,7 @@ import {
   nameText,
   stateBadge,
 } from '../components.ts'
-import { buildUrl, html, sourceUrl, type SafeHtml, type HtmlPart } from '../html.ts'
+import { buildUrl, html, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
@@ -84,7 +84,7 @@ export const sourcePage: Page = {
   },
 }
 
-function aboutSource({ source, conditions, readAt }: SourcePageData): SafeHtml {
+function aboutSource({ source, conditions, readAt }: SourcePageData): Markup {
   const { kind, table, pause, lastRun, name } = source
   const breakage = findBreakage(conditions, name)
   return html`<p class="sub about">
@@ -96,7 +96,7 @@ function aboutSource({ source, conditions, readAt }: SourcePageData): SafeHtml {
 }
 
 /** Why a source is left out, since when, and what to do. */
-const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number): SafeHtml =>
+const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number): Markup =>
   html`<p class="notice bad">
     <b>${title}</b>, since ${timeAgo(since, now)}. <b>What to do:</b> ${withCode(mend)}
   </p>`
@@ -123,7 +123,7 @@ function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): 
   ])
 }
 
-const rowsSection = ({ source: { name, states } }: SourcePageData): SafeHtml =>
+const rowsSection = ({ source: { name, states } }: SourcePageData): Markup =>
   card(
     'rows',
     'Rows',
@@ -150,7 +150,7 @@ function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Htm
 }
 
 /** How full each column is at the last count, and the change since the first that is kept. */
-function fillRateTable({ fillRates, columns }: SourceOverview, now: number): SafeHtml {
+function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Markup {
   const [first, last] = [fillRates[0], fillRates.at(-1)]
   if (first === undefined || last === undefined) return empty('Counted at the end of a run.')
   const isCompared = fillRates.length > 1
@@ -175,7 +175,7 @@ function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Saf
 }
 
 /** A column that no run has counted yet has no share. */
-function columnRow(column: string, fillRates: SourceOverview['fillRates']): SafeHtml {
+function columnRow(column: string, fillRates: SourceOverview['fillRates']): Markup {
   const known = fillRates.filter((rate) => rate.filled[column] !== undefined)
   const [before = 0, ...others] = known.map((rate) => ratio(rate.filled[column] ?? 0, rate.eligible))
   const now = others.at(-1) ?? before
@@ -211,7 +211,7 @@ export const sourcesCard = (
   { sources, readAt: now }: DashboardData,
   { conditions }: Pick<Verdict, 'conditions'>,
   followed: readonly string[],
-): SafeHtml =>
+): Markup =>
   card(
     'sources',
     'Sources',
@@ -288,7 +288,7 @@ function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
 const pauseText = (
   { paused_at: at, paused_by: by, reason, resume_at: until }: NonNullable<SourceOverview['pause']>,
   now: number,
-): SafeHtml =>
+): Markup =>
   html`<span class="soft pause">
     ${timeAgo(at, now)} by
     ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span

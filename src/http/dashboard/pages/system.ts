@@ -5,7 +5,7 @@ import type { ListedProcess } from '../../../store/processes.ts'
 import type { StoredCondition } from '../../../store/conditions.ts'
 import { formatDuration } from '../../../util/text.ts'
 import { badge, card, dataTable, pageHead, processName, timeAgo, nameText, type Tone } from '../components.ts'
-import { html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { html, type Markup, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 
 /** The processes of this database and what each of them does; what went wrong and what was changed lately. */
@@ -28,7 +28,7 @@ const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
   run: 'single run (run)',
 }
 
-function processesSection({ processes, readAt, hasDaemon }: SystemData): SafeHtml {
+function processesSection({ processes, readAt, hasDaemon }: SystemData): Markup {
   const alive = processes.filter(({ isAlive }) => isAlive)
   const variants = new Set(alive.map(({ version, config }) => JSON.stringify([version, config])))
   return card('processes', 'Processes', [
@@ -85,7 +85,7 @@ const duties = ({ leases }: ListedProcess): HtmlPart =>
   ])
 
 /** What went wrong lately, and for how long. */
-const conditionsSection = ({ recentConditions, readAt }: SystemData): SafeHtml =>
+const conditionsSection = ({ recentConditions, readAt }: SystemData): Markup =>
   card(
     'conditions',
     'Last conditions',
@@ -112,7 +112,7 @@ const conditionsSection = ({ recentConditions, readAt }: SystemData): SafeHtml =
     ),
   )
 
-const auditSection = ({ changes, readAt }: SystemData): SafeHtml =>
+const auditSection = ({ changes, readAt }: SystemData): Markup =>
   card(
     'audit',
     'Who changed what',

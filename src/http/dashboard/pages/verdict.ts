@@ -17,7 +17,7 @@ import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, countRows, type Tone } from '../components.ts'
-import { html, type SafeHtml, type HtmlPart } from '../html.ts'
+import { html, type Markup, type HtmlPart } from '../html.ts'
 import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
@@ -25,7 +25,7 @@ export function healthSection(
   verdict: Verdict,
   counts: DashboardData,
   { canAct }: { readonly canAct: boolean },
-): SafeHtml {
+): Markup {
   const { conditions, paused, readAt: now } = verdict
   const [tone, activity] = describeActivity(verdict, counts)
   const [first] = conditions
@@ -69,7 +69,7 @@ export const findBreakage = (
 ): ReportedCondition | undefined =>
   conditions.find((condition) => condition.kind === 'source_broken' && condition.source === source)
 
-const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): SafeHtml =>
+const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): Markup =>
   html`<details
     id="${conditionId(condition).replaceAll(/\W+/g, '-')}"
     class="condition folded ${toTone(condition)}"
@@ -80,7 +80,7 @@ const foldedCondition = (condition: ReportedCondition, now: number, canAct: bool
 
 const toTone = ({ severity }: ReportedCondition): Tone => (severity === 'error' ? 'bad' : 'warn')
 
-const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): SafeHtml =>
+const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): Markup =>
   html`<div class="condition ${toTone(condition)}">
     <p class="headline">${condition.title}</p>
     ${conditionDetails(condition, now, canAct)}
@@ -90,14 +90,14 @@ const conditionDetails = (
   { kind, service, since, meaning, mend, proof }: ReportedCondition,
   now: number,
   canAct: boolean,
-): SafeHtml =>
+): Markup =>
   html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
     <p class="action">
       <b>What to do:</b> ${withCode(mend)} <span class="since">Prove it: ${withCode(proof)}.</span>
     </p>
     ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}`
 
-export const tryLink = (service: string): SafeHtml =>
+export const tryLink = (service: string): Markup =>
   html`<a class="button" href="${tryUrl(service)}">Try now</a>`
 
 export const tryUrl = (service: string): string => `/services/${encodeURIComponent(service)}/try`
@@ -151,7 +151,7 @@ const ENDED: Readonly<Record<string, string>> = {
 }
 
 /** The run that ended last, live sync apart. */
-function lastRun(runs: readonly LivingRun[], now: number): SafeHtml | null {
+function lastRun(runs: readonly LivingRun[], now: number): Markup | null {
   const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
   if (last === undefined) return null
   const enriched = readTotal(last.totals, 'rows', 'enriched')
@@ -171,10 +171,7 @@ function lastRun(runs: readonly LivingRun[], now: number): SafeHtml | null {
 }
 
 /** With its progress, once that was counted. */
-function runningHeadline(
-  { id, started_at: since }: LivingRun,
-  { runs, readAt: now }: DashboardData,
-): SafeHtml {
+function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: now }: DashboardData): Markup {
   const { states = null } = runs.find((run) => run.id === id) ?? {}
   const rows = states === null ? 0 : countRows(states)
   const finished = rows - (states?.waiting ?? 0)

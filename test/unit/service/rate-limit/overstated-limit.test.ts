@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
-import { findOverstated } from '../../../../src/service/rate-limit/refused-limits.ts'
+import { findOverstated } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import {
