@@ -114,7 +114,7 @@ export interface Fillrate {
 
 const DEFAULT_WAIT_MS = 30 * 60_000
 
-const anything = z.unknown().optional()
+const given = z.unknown().optional()
 const signal = z.instanceof(AbortSignal, { error: 'an AbortSignal' })
 const callback = z.custom((value) => typeof value === 'function', { error: 'a function' }).optional()
 const WORDS = "a list of names of sources, or of patterns such as 'acme_*'"
@@ -130,12 +130,7 @@ const PASS = {
 
 /** What each function takes: a program in JavaScript has no compiler that refuses a misspelt name, or NaN as a budget. */
 const OPTIONS = {
-  createFillrate: objectOf({
-    config: anything,
-    env: anything,
-    log: anything,
-    migrate: booleanFlag.optional(),
-  }),
+  createFillrate: objectOf({ config: given, env: given, log: given, migrate: booleanFlag.optional() }),
   plan: objectOf(PASS),
   run: objectOf({
     ...PASS,

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 66_323,
-  filesOfSource: 344,
+  linesOfSource: 66_322,
+  filesOfSource: 342,
   tables: 22,
-  linesOfTests: 68_527,
+  linesOfTests: 66_648,
   /** What users can rely on, and what they have to give. */
-  linesOfTheOffer: 2_547,
+  linesOfTheOffer: 1_917,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
   medianLine: 38,
   ninetyFifthLine: 106,
