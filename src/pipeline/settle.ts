@@ -300,8 +300,6 @@ function toJobCosts(
   )
 }
 
-const UNREAD = { state: Job.unread, reason: 'none of its results names an input, as none of another job did' }
-
 /** What the deliveries of a batch mean for their jobs. */
 const toDeliveredJobs = (
   { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
@@ -318,7 +316,7 @@ const toDeliveredJobs = (
     return {
       id,
       jobId,
-      ...(isUnread ? UNREAD : afterDelivery(status, unanswered)),
+      ...(isUnread ? { state: Job.unread, reason: 'no input is named' } : afterDelivery(status, unanswered)),
       isOpen: unanswered > 0 && !isUnread,
       // Nothing follows an answer.
       graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulk.graceMs : 0,

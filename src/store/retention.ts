@@ -70,9 +70,11 @@ export async function deleteChanges(db: Connection, keepMs: number, batch: numbe
   return Number(result.numAffectedRows ?? 0)
 }
 
-/** By table: which rows `t` may be deleted once they are older than `before`, and in which order. */
+/** By table: which rows `t` may be deleted once they are older than `before`, and in which order. Results that are paid for and not read stay. */
 const EXPIRED = {
-  deliveries: (before) => sql`received_at < ${before} and state <> 'received' order by received_at`,
+  deliveries: (before) => sql`
+    received_at < ${before} and state <> 'received' and not exists (
+      select from fillrate.jobs j where j.state = 'unread' and (j.key = t.job_key or j.job_id = t.job_id)) order by received_at`,
   jobs: (before) => sql`
     finished_at < ${before}
       and not exists (select from unnest(t.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id where ${isOpenMemberSql('t.key')})`,
