@@ -50,7 +50,8 @@ export type WatchedProcess = ReturnType<typeof watchProcess>
 export function listRepeatedLines(lines: readonly LogLine[]): string[] {
   const seen = new Map<string, number[]>()
   for (const { level, event, kind: of = '', service, source, run = '', time, msg } of lines) {
-    if (level === 'info') continue
+    // Each outage may lose answers of its own.
+    if (level === 'info' || event === 'calls_in_doubt') continue
     // Of Postgres another cause is another outage.
     const about = of === 'database_away' ? [msg] : [service, source]
     const kind = [level, event, of, ...about, run].join(' ')

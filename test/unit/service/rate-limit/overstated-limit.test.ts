@@ -60,7 +60,7 @@ describe.each(cases)('a limit that is stated too high: %o', (one) => {
       const outcome = play(one, factor)
       expect(outcome.steadyUtilisation).toBeGreaterThan(0.9)
       // A probe in flight, and few at that, at most once a window.
-      expect(refusedFrom(outcome, 3 * MINUTE)).toBeLessThan(12 + one.limit / 100)
+      expect(refusedFrom(outcome, 3 * MINUTE)).toBeLessThan(14 + one.limit / 100)
       const learnt = outcome.model.learnt ?? { calls: 0, windowMs: 1 }
       expect((learnt.calls / learnt.windowMs) * MINUTE).toBeGreaterThanOrEqual(0.8 * one.limit)
       expect((learnt.calls / learnt.windowMs) * MINUTE).toBeLessThan(1.25 * one.limit)
