@@ -156,11 +156,9 @@ function settleClaimed(
     onClaim(first)
     const deliveryJobs = await lockCandidateJobs(tx, claimed)
     const redacted = await dropErased(tx, claimed, deliveryJobs, deps.adapter)
-    const settled = await markUnread(
-      tx,
-      redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs)),
-    )
+    const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
     const matchedDeliveries = settled.flatMap(({ matched }) => matched ?? [])
+    const unread = await findUnreadJobs(tx, matchedDeliveries)
     const delivered = byJob(matchedDeliveries)
     const merged = mergeAnswers(matchedDeliveries.flatMap(({ settlement }) => settlement.answers))
     const answers = costAnswers(merged, delivered)
@@ -170,7 +168,7 @@ function settleClaimed(
       tx,
       [...costs.values()].flatMap(({ beside }) => beside ?? []),
     )
-    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs))
+    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs, unread))
     return {
       deliveries: claimed.length,
       answered: answers.length,
@@ -188,8 +186,6 @@ interface MatchedDelivery {
   /** A result names an input; or none of those that prove that no other would either. */
   readonly names: boolean
   readonly isNameless: boolean
-  /** No result of another job of the service ever named an input, either. */
-  readonly isUnread?: boolean
 }
 
 interface SettledDelivery extends deliveries.SettledDelivery {
@@ -241,22 +237,20 @@ function settleParsed(
 }
 
 /**
- * Marks deliveries that are the description's fault: none of their results names an input, and none of another job of the service ever
- * did. They are paid for, so that their inputs are not requested singly.
+ * Jobs whose deliveries are the description's fault: none of their results names an input, and none of another job of the service
+ * ever did. They are paid for, so that their inputs are not requested singly.
  */
-async function markUnread(tx: Tx, settled: readonly SettledDelivery[]): Promise<readonly SettledDelivery[]> {
+async function findUnreadJobs(tx: Tx, matched: readonly MatchedDelivery[]): Promise<ReadonlySet<string>> {
   const named = new Map<number, boolean>()
-  for (const { matched } of settled) if (matched?.names) named.set(matched.settlement.job.service, true)
-  for (const { matched } of settled) {
-    const service = matched?.settlement.job.service
-    if (matched?.isNameless && service !== undefined && !named.has(service))
-      named.set(service, await deliveries.hasSettled(tx, service))
+  for (const { settlement, names } of matched) if (names) named.set(settlement.job.service, true)
+  const unread = new Set<string>()
+  for (const { settlement, isNameless } of matched) {
+    const { id, service } = settlement.job
+    if (!isNameless) continue
+    if (!named.has(service)) named.set(service, await deliveries.hasSettled(tx, service))
+    if (named.get(service) === false) unread.add(id)
   }
-  return settled.map((delivery) =>
-    delivery.matched?.isNameless && named.get(delivery.matched.settlement.job.service) === false
-      ? { ...delivery, matched: { ...delivery.matched, isUnread: true } }
-      : delivery,
-  )
+  return unread
 }
 
 /** A job, and what the deliveries of a batch mean for it. */
@@ -265,7 +259,6 @@ interface JobDeliveries {
   /** The service's identifier of it, if a delivery has one. */
   readonly jobId: string | null
   readonly settlements: readonly DeliverySettlement[]
-  readonly isUnread: boolean
 }
 
 const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =>
@@ -275,7 +268,6 @@ const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =
       job: settlement.job,
       jobId: jobDeliveries.find(({ jobId }) => jobId !== null)?.jobId ?? null,
       settlements: jobDeliveries.map(({ settlement }) => settlement),
-      isUnread: jobDeliveries.some(({ isUnread }) => isUnread === true),
     }
   })
 
@@ -305,9 +297,11 @@ const toDeliveredJobs = (
   { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
   delivered: readonly JobDeliveries[],
   costs: ReadonlyMap<string, JobCost>,
+  unread: ReadonlySet<string>,
 ): jobs.DeliveredJob[] =>
-  delivered.map(({ job, jobId, settlements, isUnread }) => {
+  delivered.map(({ job, jobId, settlements }) => {
     const { id, members } = job
+    const isUnread = unread.has(id)
     const answered = new Set(settlements.flatMap(({ answers }) => answers.map((answer) => answer.id)))
     const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
     const statuses = settlements.flatMap(({ status }) => status ?? [])
