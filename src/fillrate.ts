@@ -20,6 +20,7 @@ import {
   requiredString,
 } from './config/primitives.ts'
 import { ConfigProblems, toProblems } from './config/problems.ts'
+import { ROUTES } from './domain/route.ts'
 
 /**
  * How to open Fillrate.
@@ -124,7 +125,7 @@ const PASS = {
   limit: integerBetween(1, Number.MAX_SAFE_INTEGER).nullish(),
   budget: lookupBudgetForm.optional(),
   where: requiredString(`an SQL condition, such as "t.country = 'NO'"`).nullish(),
-  route: oneOfStrings(['auto', 'sync', 'bulk']).optional(),
+  route: oneOfStrings(ROUTES).optional(),
   signal: signal.optional(),
 }
 
@@ -158,9 +159,9 @@ function checkOptions(of: keyof typeof OPTIONS, options: unknown): void {
  * const report = await fillrate.run({ sources: ['contacts'], budget: 1_000 })
  */
 export async function createFillrate(options: FillrateOptions): Promise<Fillrate> {
+  checkOptions('createFillrate', options)
   // Imported on demand: configurations import this package too, and do not need a database driver.
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
-  checkOptions('createFillrate', options)
   const { config: input } = options
   const readConfig = async (): Promise<Config> =>
     typeof input === 'string'

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { ROUTES } from '../domain/route.ts'
 import { parseDuration } from '../util/text.ts'
 
 /** Thrown by a parser of a value. commander says before it which option or argument has which text. */
@@ -121,5 +122,5 @@ export const routeOption = new Option(
   '--route <auto|sync|bulk>',
   'sync: one call per lookup; bulk: jobs of up to 100; default: auto',
 )
-  .choices(['auto', 'sync', 'bulk'])
+  .choices(ROUTES)
   .default('auto')

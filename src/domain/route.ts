@@ -2,7 +2,8 @@ import { JOB_SIZE } from './job.ts'
 import type { BulkCall } from './service/service.ts'
 
 /** `--route`: how lookups are requested. `auto` decides by their number. */
-export type ChosenRoute = 'auto' | 'sync' | 'bulk'
+export const ROUTES = ['auto', 'sync', 'bulk'] as const
+export type ChosenRoute = (typeof ROUTES)[number]
 
 /** How lookups that may go in bulk are requested. */
 export interface BulkRoute {
