@@ -80,7 +80,8 @@ export async function createStatusReport(
   db: Database,
   settings: SpendSettings | null,
 ): Promise<Omit<StatusReport, 'conditions'>> {
-  const { sources, schedule } = settings ?? NO_SPEND_SETTINGS
+  const spendSettings = settings ?? NO_SPEND_SETTINGS
+  const { sources, schedule } = spendSettings
   const names =
     settings === null
       ? (await listRetiredSources(db, [])).map(({ source }) => source)
@@ -114,7 +115,7 @@ export async function createStatusReport(
         ),
       ]),
     ),
-    spend: await readSpend(db, settings ?? NO_SPEND_SETTINGS),
+    spend: await readSpend(db, spendSettings),
     schedule: listNextRuns(schedule, Date.now()),
     retired,
   }

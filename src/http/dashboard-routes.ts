@@ -132,7 +132,7 @@ function registerPages(
     server.post(action.path, (request, reply) =>
       answer(request, reply, page, async () => {
         const redirect = await action.perform(request, deps)
-        for (const cache of [readData, verdict, reasons]) cache.invalidate()
+        for (const cached of [readData, verdict, reasons]) cached.invalidate()
         return { redirect }
       }),
     )
