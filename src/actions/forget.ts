@@ -1,5 +1,4 @@
 import * as erase from '../store/erase.ts'
-import * as search from '../store/erase.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { describeError, FillrateError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -204,7 +203,7 @@ async function erasePasses(
     mentions: 0,
   }
   const rows: erase.RowName[] = []
-  const all = await runPart(search.listTextColumns)
+  const all = await runPart(erase.listTextColumns)
   let [columns, remaining, named] = [all, [] as StoredReport['remaining'], targets]
   for (const expand of passes) {
     const subject = await expand(named)
@@ -214,7 +213,7 @@ async function erasePasses(
     rows.push(...inPass)
     for (const [name, count] of Object.entries(counts)) erased[name as keyof typeof counts] += count
     remaining = await countRemaining(runPart, columns, subject.pattern)
-    if (!remaining.some(search.isErasedByMeaning)) break
+    if (!remaining.some(erase.isErasedByMeaning)) break
   }
   return {
     erased: { ...erased, rows: rows.length },
@@ -231,19 +230,19 @@ async function erasePasses(
 async function erasePass(
   runPart: RunPart,
   subject: Subject,
-  columns: readonly search.TextColumn[],
+  columns: readonly erase.TextColumn[],
 ): Promise<Omit<StoredReport['erased'], 'rows'> & { readonly rows: readonly erase.RowName[] }> {
   const { ids, pattern, isCompany, linked } = subject
   const { results, bodies, mentions } = await eraseInDeliveries(runPart, subject)
   let redacted = mentions
-  for (const column of columns.filter((column) => !search.isErasedByMeaning(column)))
-    redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, ids))
-  const places: Partial<Record<search.CellTable, string[]>> = {}
-  for (const table of isCompany ? [] : search.cellTables)
-    places[table] = await runPart((tx) => search.findCells(tx, table, pattern))
+  for (const column of columns.filter((column) => !erase.isErasedByMeaning(column)))
+    redacted += await runPart((tx) => erase.redactColumn(tx, column, pattern, ids))
+  const places: Partial<Record<erase.CellTable, string[]>> = {}
+  for (const table of isCompany ? [] : erase.cellTables)
+    places[table] = await runPart((tx) => erase.findCells(tx, table, pattern))
   return runPart(async (tx) => {
     const { lookups, records, ...erased } = await erase.eraseLookups(tx, ids, { rows: subject.rows })
-    const cells = await search.eraseCells(tx, places, pattern)
+    const cells = await erase.eraseCells(tx, places, pattern)
     return {
       lookups,
       records,
@@ -259,12 +258,12 @@ async function erasePass(
 
 async function countRemaining(
   runPart: RunPart,
-  columns: readonly search.TextColumn[],
+  columns: readonly erase.TextColumn[],
   pattern: string,
 ): Promise<StoredReport['remaining']> {
   const remaining = []
   for (const column of columns) {
-    const rows = await runPart((tx) => search.countMatches(tx, column, pattern))
+    const rows = await runPart((tx) => erase.countMatches(tx, column, pattern))
     if (rows > 0) remaining.push({ table: column.table, column: column.column, rows })
   }
   return remaining

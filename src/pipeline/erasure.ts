@@ -11,7 +11,6 @@ import {
   type Identifier,
 } from '../domain/subject.ts'
 import { eraseLookups } from '../store/erase.ts'
-import type { DeliveryJob } from '../store/deliveries.ts'
 import { completeLookups, type LookupResult } from '../store/lookup-leases.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -57,7 +56,7 @@ interface ResultSubject {
  */
 export function findResultSubjects(
   bodies: readonly DeliveryBody[],
-  jobs: readonly DeliveryJob[],
+  jobs: readonly deliveries.DeliveryJob[],
   service: Parameters<typeof matchToMembers>[2] = null,
 ): ResultSubject[] {
   return bodies.flatMap(({ id, service: of, job, jobId, body, isUnordered = false, firstPlace = null }) => {
@@ -84,7 +83,7 @@ export function findResultSubjects(
                 : (members[firstPlace + index] ?? []),
             )
       // A lookup that still exists has a kind, with or without an address.
-      const toMember = (member: DeliveryJob['members'][number]): ResultMember => ({
+      const toMember = (member: deliveries.DeliveryJob['members'][number]): ResultMember => ({
         id: member.id,
         isErased: member.kind === null,
       })
@@ -129,7 +128,7 @@ export async function redactResults<Of extends DeliveryBody>(
 export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   tx: Tx,
   bodies: readonly Of[],
-  jobs: readonly DeliveryJob[],
+  jobs: readonly deliveries.DeliveryJob[],
   service: Parameters<typeof matchToMembers>[2],
 ): Promise<readonly Of[]> {
   if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies

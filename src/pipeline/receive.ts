@@ -5,7 +5,6 @@ import { Delivery, toJobId } from '../domain/job.ts'
 import type { JobInputs, ServiceDelivery } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
-import { findJobInputs } from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { verifyJobAddress } from '../webhook/address.ts'
@@ -230,11 +229,11 @@ async function normalize(
       return null
     }
   }
-  const inPath = job === null ? null : await findJobInputs(db, { job }, number)
+  const inPath = job === null ? null : await deliveries.findJobInputs(db, { job }, number)
   let read = readWith(inPath)
   const jobId = toJobId(read?.delivery?.jobId)
   if (jobId !== null && inPath?.jobId !== jobId) {
-    const named = await findJobInputs(db, { jobId }, number)
+    const named = await deliveries.findJobInputs(db, { jobId }, number)
     // The service may not have named the job of the path yet, if no other has the name.
     if (named !== null || (inPath !== null && inPath.jobId !== null)) read = readWith(named)
   }

@@ -3,7 +3,6 @@ import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import * as runs from '../store/runs.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
-import { releaseDueJobs } from '../store/deliveries.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps, RunPolicy } from './deps.ts'
@@ -89,7 +88,7 @@ async function recoverJobs(deps: RecoverDeps): Promise<RecoveredJobs> {
     return expired.length
   })
   const releasedJobs = await inTransaction(deps.db, async (tx) => {
-    const released = await releaseDueJobs(tx, RECOVER_BATCH_SIZE)
+    const released = await deliveries.releaseDueJobs(tx, RECOVER_BATCH_SIZE)
     await lookups.requeueSingly(tx, released, {
       reason: 'the delivery held no result for it',
       mayBeBilled: true,

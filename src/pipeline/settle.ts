@@ -1,5 +1,4 @@
 import * as deliveries from '../store/deliveries.ts'
-import * as jobs from '../store/deliveries.ts'
 import {
   afterDelivery,
   Delivery,
@@ -10,7 +9,6 @@ import {
 } from '../domain/job.ts'
 import { countJobCosts, type StatedJobCost } from '../store/spend.ts'
 import { isTransient, inTransaction, type Tx } from '../store/transaction.ts'
-import type { DeliveryJob } from '../store/deliveries.ts'
 import { completeFromDelivery } from '../store/lookup-leases.ts'
 import { parseEvent } from '../webhook/event.ts'
 import type { Deps } from './deps.ts'
@@ -168,7 +166,7 @@ function settleClaimed(
       tx,
       [...costs.values()].flatMap(({ beside }) => beside ?? []),
     )
-    await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs, unread))
+    await deliveries.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs, unread))
     return {
       deliveries: claimed.length,
       answered: answers.length,
@@ -195,7 +193,7 @@ interface SettledDelivery extends deliveries.SettledDelivery {
 function settleParsed(
   deps: Pick<Deps, 'policy' | 'now' | 'adapter'>,
   delivery: deliveries.ClaimedDelivery,
-  deliveryJobs: readonly jobs.DeliveryJob[],
+  deliveryJobs: readonly deliveries.DeliveryJob[],
 ): SettledDelivery {
   const { id } = delivery
   const parsed = parseEvent(delivery.body)
@@ -255,7 +253,7 @@ async function findUnreadJobs(tx: Tx, matched: readonly MatchedDelivery[]): Prom
 
 /** A job, and what the deliveries of a batch mean for it. */
 interface JobDeliveries {
-  readonly job: jobs.DeliveryJob
+  readonly job: deliveries.DeliveryJob
   /** The service's identifier of it, if a delivery has one. */
   readonly jobId: string | null
   readonly settlements: readonly DeliverySettlement[]
@@ -298,7 +296,7 @@ const toDeliveredJobs = (
   delivered: readonly JobDeliveries[],
   costs: ReadonlyMap<string, JobCost>,
   unread: ReadonlySet<string>,
-): jobs.DeliveredJob[] =>
+): deliveries.DeliveredJob[] =>
   delivered.map(({ job, jobId, settlements }) => {
     const { id, members } = job
     const isUnread = unread.has(id)
@@ -324,7 +322,7 @@ const toDeliveredJobs = (
 
 /** A job of which something was delivered, with what each delivery means. */
 interface DeliveredJob {
-  readonly job: DeliveryJob
+  readonly job: deliveries.DeliveryJob
   readonly settlements: readonly DeliverySettlement[]
 }
 

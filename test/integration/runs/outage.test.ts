@@ -1,5 +1,4 @@
-import * as callers from '../../../src/store/rate-limits.ts'
-import * as circuits from '../../../src/store/rate-limits.ts'
+import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { firstOf } from '../../../src/runs/run-part.ts'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { ProcessState } from '../../../src/daemon/condition-watch.ts'
@@ -25,7 +24,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
   await expect
-    .poll(async () => circuits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
+    .poll(async () => rateLimits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
     .not.toBe(null)
   // Calls in flight when the circuit opened, and at most a few probes, whose pauses double.
   const failed = sandbox.stats().faults['503'] ?? 0
@@ -39,7 +38,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   sandbox.configure({ faults: {} })
   const report = await running
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(await circuits.findCircuit(database.db, firstOf(app.services).scope ?? '')).toBe(null)
+  expect(await rateLimits.findCircuit(database.db, firstOf(app.services).scope ?? '')).toBe(null)
 })
 
 test('inputs that always fail neither open the circuit nor hold up a run: it leaves them, and says until when', async () => {
@@ -79,7 +78,7 @@ test('an unreachable service is no attempt of a lookup', async () => {
   const stop = new AbortController()
   const running = app.run(runRequest({ route: 'sync', signal: stop.signal }))
   await expect
-    .poll(async () => circuits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
+    .poll(async () => rateLimits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
     .not.toBe(null)
   stop.abort()
   expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
@@ -109,12 +108,12 @@ test('the next leader inherits an open circuit, and only the leader may store on
   const { db } = harness.database
   const lease = { scope: 'a key', service: 0, token: crypto.randomUUID() }
   const circuit = { probeInMs: 30_000, backoffMs: 20_000, reason: 'HTTP 503', cause: 'failing' as const }
-  await circuits.saveCircuit(db, lease, circuit)
-  expect(await circuits.findCircuit(db, 'a key')).toBe(null)
+  await rateLimits.saveCircuit(db, lease, circuit)
+  expect(await rateLimits.findCircuit(db, 'a key')).toBe(null)
 
-  await callers.acquireLease(db, 'a key', lease.token, 'another process', 60_000)
-  await circuits.saveCircuit(db, lease, circuit)
-  const kept = await circuits.findCircuit(db, 'a key')
+  await rateLimits.acquireLease(db, 'a key', lease.token, 'another process', 60_000)
+  await rateLimits.saveCircuit(db, lease, circuit)
+  const kept = await rateLimits.findCircuit(db, 'a key')
   expect(kept).toMatchObject({
     scope: 'a key',
     backoffMs: 20_000,
@@ -130,9 +129,9 @@ test('the next leader inherits an open circuit, and only the leader may store on
     `update fillrate.circuit_breakers set stored_at = now() + interval '1 day', probe_at = now() + interval '1 day'`,
   )
   // The clock was a day ahead.
-  expect(await circuits.findCircuit(db, 'a key')).toMatchObject({ probeInMs: 0 })
-  await circuits.saveCircuit(db, lease, null)
-  expect(await circuits.findCircuit(db, 'a key')).toBe(null)
+  expect(await rateLimits.findCircuit(db, 'a key')).toMatchObject({ probeInMs: 0 })
+  await rateLimits.saveCircuit(db, lease, null)
+  expect(await rateLimits.findCircuit(db, 'a key')).toBe(null)
 })
 
 test('a key rejected within a run stops it after the calls in flight, and loses nothing', async () => {

@@ -9,7 +9,6 @@ import { requeueForRecord } from '../../../src/store/remap.ts'
 import { renameStoredSource } from '../../../src/store/retire-source.ts'
 import { claimRows } from '../../../src/store/rows.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { completeFromDelivery } from '../../../src/store/lookup-leases.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { foundResult } from '../../support/found-result.ts'
@@ -67,7 +66,7 @@ const deliver = async (isOpen: boolean): Promise<void> => {
   const retry = { reason: 'late', mayBeBilled: true, attempts: null }
   if (!isOpen) await inTransaction(database.db, (tx) => requeueSingly(tx, [job], retry))
   const result = { ...found(), job, isOpen, reserved: null }
-  expect(await inTransaction(database.db, (tx) => completeFromDelivery(tx, [result]))).toHaveLength(1)
+  expect(await inTransaction(database.db, (tx) => leases.completeFromDelivery(tx, [result]))).toHaveLength(1)
 }
 
 /** What write-back claims of a source; it finishes the rows, or fails to and leaves them, and looks what it has written of the queue. */

@@ -3,7 +3,6 @@ import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as remap from '../../../src/store/remap.ts'
-import * as requeueRows from '../../../src/store/rows.ts'
 import * as rows from '../../../src/store/rows.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { randomUUID } from 'node:crypto'
@@ -13,7 +12,6 @@ import type { SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import { readBudgetUsage, readProspect } from '../../../src/store/budgets.ts'
 import { deleteChanges, deleteExpired } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
-import { listAbandonedRows, listRequeuedRows } from '../../../src/store/rows.ts'
 import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
 import {
   countAwaitedJobs,
@@ -27,7 +25,6 @@ import {
 } from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { replaceSkippedCells } from '../../../src/store/skipped-cells.ts'
-import { completeFromDelivery } from '../../../src/store/lookup-leases.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
@@ -202,7 +199,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
           ...result,
           ...at,
         }))
-        expect(await completeFromDelivery(tx, results)).toHaveLength(PENDING)
+        expect(await leases.completeFromDelivery(tx, results)).toHaveLength(PENDING)
       },
     ],
     [
@@ -224,8 +221,8 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       'check for a job to submit',
       (tx) => jobs.findSubmittable(tx, OF_RUN, [{ kinds: ['email'], least: 50 }]),
     ],
-    ['list abandoned rows', (tx) => listAbandonedRows(tx, 'contacts', [], '', 1_000)],
-    ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', OF_RUN, '', 1_000)],
+    ['list abandoned rows', (tx) => rows.listAbandonedRows(tx, 'contacts', [], '', 1_000)],
+    ['list requeued rows', (tx) => rows.listRequeuedRows(tx, 'contacts', OF_RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
     ['count what rows wait for', (tx) => readWaitingCounts(tx, RUN, ['contacts'], [RUN])],
     [
@@ -271,7 +268,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     [
       'make rows due',
       (tx) =>
-        requeueRows.makeRowsDue(
+        rows.makeRowsDue(
           tx,
           'contacts',
           keys.map((key) => ({ key, lookup: Number(key) })),

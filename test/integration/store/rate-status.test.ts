@@ -1,4 +1,3 @@
-import * as leases from '../../../src/store/rate-limits.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { expect, test } from 'vitest'
 import { readLeaderStatus } from '../../../src/runs/leadership.ts'
@@ -22,7 +21,7 @@ test('only the leader can save exhaustion and status', async () => {
 test('the next leader reads how long to wait, and status whether the leader is live', async () => {
   const { db } = database
   const lease = { scope, service: 0, token: crypto.randomUUID() }
-  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
   expect(await rateLimits.saveExhausted(db, lease, limit, { all: -1, company: 60_000 })).toBe(true)
   const { company, ...others } = (await rateLimits.readLeftRate(db, scope)).exhaustedFor
   expect(company).toBeGreaterThan(30_000)
@@ -47,7 +46,7 @@ test('the next leader reads how long to wait, and status whether the leader is l
   expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
   expect(await rateLimits.saveExhausted(db, lease, limit, {})).toBe(true)
   expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
-  await leases.releaseLease(db, scope, lease.token)
+  await rateLimits.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
   expect(await readLeaderStatus(db, scope, 0)).toBe(null)
 })
@@ -56,7 +55,7 @@ test('that calls wait is stored without a known limit, and is no limit', async (
   const { db } = database
   const scope = 'api.example unstated'
   const lease = { scope, service: 0, token: crypto.randomUUID() }
-  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
   const unlimited = { ...FIXED_WINDOW_STATUS, limit: null, stallReason: null }
   await rateLimits.saveRateStatus(db, lease, unlimited)
   expect((await rateLimits.readRateStatuses(db)).get(scope)).toBeUndefined()
@@ -80,7 +79,7 @@ test('a limit of more than 2^31 calls and a window of 30 days are stored', async
   const large = { limit: 3_000_000_000, windowMs: 30 * 86_400_000 }
   await rateLimits.saveRateLimit(db, { scope, service: 0 }, { ...large, observedAt: 1_700_000_000_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
-  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
   expect(await rateLimits.saveExhausted(db, lease, large, { all: 60_000 })).toBe(true)
 })
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
-import type { RawInputs } from '../../../../src/domain/identifiers/choose.ts'
+import { chooseLookup, type RawInputs } from '../../../../src/domain/identifiers/choose.ts'
 
 const raw = (inputs: Partial<RawInputs>): Partial<RawInputs> => ({
   email: null,
