@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,6 +11,7 @@ import * as settle from '../../../src/pipeline/settle.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { openTestServer } from '../../support/app-processes.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { usedMemory } from '../../support/memory.ts'
 
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
@@ -140,21 +139,14 @@ test('a thousand silent and slow senders delay no real delivery', async () => {
 })
 
 test('the memory of rejected bodies is released', async () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  const used = (): number => {
-    collect()
-    const { heapUsed, arrayBuffers } = process.memoryUsage()
-    return heapUsed + arrayBuffers
-  }
   const body = Buffer.alloc(10 * MIB, 'x')
   const wrong = { 'x-webhook-signature': signWebhook('else', SECRET) }
   expect(await post(body, wrong)).toBe(401)
-  const before = used()
+  const before = usedMemory()
   for (let n = 0; n < 12; n++) await post(body, wrong)
-  for (let look = 0; look < 20 && used() - before > 20 * MIB; look++)
+  for (let look = 0; look < 20 && usedMemory() - before > 20 * MIB; look++)
     await new Promise((resolve) => setTimeout(resolve, 20))
-  expect(used() - before).toBeLessThan(20 * MIB)
+  expect(usedMemory() - before).toBeLessThan(20 * MIB)
 })
 
 test('a delivery before the configuration is read is to be repeated, and then verified as it says', async () => {

@@ -4,6 +4,7 @@ import { openApp, type App, type AppOptions } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/load.ts'
 import { createCrm, crmConfig, withAccounts } from '../../support/crm.ts'
 import { environmentFor, runRequest, useHarness } from '../../support/harness.ts'
+import { seeded } from '../../support/simulated-service/random.ts'
 
 // How far a bounded run and plan read a large table, and in which order: counted in statements and rows, not in time.
 
@@ -135,12 +136,6 @@ test('a budget of 0 reads the whole table for rows that cost nothing', async () 
   expect(reads.filter(isPage).length).toBeGreaterThanOrEqual(ROWS / 4_000)
 })
 
-/** Numbers from 0 to 1 that look random and are the same in each test. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => (state = (state * 16_807) % 2_147_483_647) / 2_147_483_647
-}
-
 test.each([1, 2, 3])(
   'a dry run takes its rows at random, so that its shares are those of the table (%i)',
   async (seed) => {
@@ -148,7 +143,7 @@ test.each([1, 2, 3])(
     await harness.query(
       `update crm.contacts set email = 'no address ' || id where id <= ${ROWS / 5} or id % 12 = 0`,
     )
-    const { app, reads } = await open({ random: createRandom(seed) })
+    const { app, reads } = await open({ random: seeded(seed) })
     const report = await app.run(runRequest({ ...CONTACTS, budget: 100, dryRun: { sample: 5 } }))
     expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 100 } })
     expect(report.reason).toBe(

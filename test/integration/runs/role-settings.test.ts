@@ -117,6 +117,13 @@ test('a role may be set as it likes: a run writes the same cells, an undo restor
   expect(oddly).not.toBe(base)
 })
 
+/** Of a program that works as this role. */
+const environmentOf = (role: string) => ({
+  DATABASE_URL: Object.assign(new URL(harness.database.url), { username: role, password: 'x' }).href,
+  FILLRATE_BASE_URL: harness.sandbox.url,
+  FILLRATE_API_KEY: harness.environment.apiKeys[0],
+})
+
 test('an error that a setting of the role has raised names it', async () => {
   // Each answer of this table takes its time.
   await harness.query(`
@@ -129,17 +136,10 @@ test('an error that a setting of the role has raised names it', async () => {
     alter table fillrate.runs enable row level security;
     alter role slow_${process.pid} set statement_timeout = '5ms';
     update crm.people set title = null; truncate fillrate.rows, fillrate.lookups, fillrate.changes cascade`)
-  const url = new URL(harness.database.url)
-  url.username = `slow_${process.pid}`
-  url.password = 'x'
+  const env = environmentOf(`slow_${process.pid}`)
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-role-'))
   try {
     await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(config))
-    const env = {
-      DATABASE_URL: url.href,
-      FILLRATE_BASE_URL: harness.sandbox.url,
-      FILLRATE_API_KEY: harness.environment.apiKeys[0],
-    }
     const { code, stderr } = await runProgram({ cwd: folder, env }, 'run', '--route', 'sync')
     expect(code).toBe(1)
     const text = stderr.replaceAll(/\s+/g, ' ')
@@ -157,17 +157,10 @@ test('a role that may not write is told so at once', async () => {
   await harness.query(`
     create role reader_${process.pid} superuser login password 'x';
     alter role reader_${process.pid} set default_transaction_read_only = on`)
-  const url = new URL(harness.database.url)
-  url.username = `reader_${process.pid}`
-  url.password = 'x'
+  const env = environmentOf(`reader_${process.pid}`)
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-role-'))
   try {
     await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify({ ...config, schedule: [] }))
-    const env = {
-      DATABASE_URL: url.href,
-      FILLRATE_BASE_URL: harness.sandbox.url,
-      FILLRATE_API_KEY: harness.environment.apiKeys[0],
-    }
     for (const [command = '', code] of [
       ['check', 2],
       ['run', 1],

@@ -1,8 +1,7 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LookupEstimate, sumOf } from '../../../src/actions/plan/lookup-estimate.ts'
+import { usedMemory } from '../../support/memory.ts'
 
 const KINDS = ['email', 'linkedin_url', 'name_company', 'domain'] as const
 const lookup = (kind: (typeof KINDS)[number], key: string) => ({ kind, key, input: {} })
@@ -60,18 +59,11 @@ test('more distinct lookups than fit are estimated from a sample', () => {
 })
 
 test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  const used = (): number => {
-    collect()
-    const { heapUsed, arrayBuffers } = process.memoryUsage()
-    return heapUsed + arrayBuffers
-  }
   const COUNT = 100_000
-  const before = used()
+  const before = usedMemory()
   const estimate = new LookupEstimate()
   for (let n = 0; n < COUNT; n++) estimate.add(lookup('email', `person.number${n}@example.com`), 'certain')
-  const cost = (used() - before) / COUNT
+  const cost = (usedMemory() - before) / COUNT
   expect(estimate.distinct).toBe(COUNT)
   expect(sumOf(estimate.requests.certain)).toBe(COUNT)
   // Texts in sets take 206; the rest allows for garbage of other tests.

@@ -1,21 +1,16 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { RandomSample } from '../../../src/pipeline/write-back.ts'
+import { seeded } from '../../support/simulated-service/random.ts'
 
-/** Numbers from 0 to 1 that look random and are the same in each test. */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => (state = (state * 16_807) % 2_147_483_647) / 2_147_483_647
-}
-
-function sampleOf(length: number, max: number, random = createRandom(7)): RandomSample<number> {
+function sampleOf(length: number, max: number, random = seeded(7)): RandomSample<number> {
   const sample = new RandomSample<number>(max, random)
   for (let item = 0; item < length; item++) sample.add(item)
   return sample
 }
 
 test('every item has the same chance', () => {
-  const random = createRandom(11)
+  const random = seeded(11)
   const chosen = Array.from({ length: 10 }, () => 0)
   for (let round = 0; round < 2_000; round++)
     for (const item of sampleOf(100, 10, random).items) chosen[Math.floor(item / 10)]! += 1
