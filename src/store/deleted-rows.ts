@@ -8,7 +8,7 @@ import { removeFromUnsentJobs } from './jobs.ts'
 import { returnedNotesSql } from './own-values.ts'
 import { listKeys } from './rows.ts'
 import { intervalSql } from './sql.ts'
-import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
+import { failureSql, isOfJobSql, isOfRowSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { withdrawLookups } from './pending-lookups.ts'
 
@@ -190,10 +190,7 @@ export async function eraseUnneededLookups(
          and not exists (select from fillrate.lookups l where l.id = any(j.lookup_ids))
       returning key, job_id, service_id
     )
-    delete from fillrate.deliveries d using empty
-     where d.state in ('settled', 'quarantined') and (d.job_key = empty.key
-        or (d.job_id = empty.job_id and ${deliveringServiceSql(sql`d.service_id`)} = empty.service_id))`.execute(
-    tx,
-  )
+    delete from fillrate.deliveries d using empty j
+     where d.state in ('settled', 'quarantined') and ${isOfJobSql(sql`d`)}`.execute(tx)
   return rows[0] ?? { lookups: 0, records: 0 }
 }

@@ -1,7 +1,13 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import { isTrue, jsonBatch, readOne } from './sql.ts'
-import { deliveringServiceSql, lockedHasSuppressionsSql, isOpenMemberSql, memberInputsSql } from './terms.ts'
+import {
+  deliveringServiceSql,
+  isOfJobSql,
+  lockedHasSuppressionsSql,
+  isOpenMemberSql,
+  memberInputsSql,
+} from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
@@ -69,13 +75,16 @@ export async function takePages(
   return new Map(rows.map(({ job, ...pages }) => [job, pages]))
 }
 
-/** SQL: a delivery is to be settled, and is of this service or of none that is known. Only its own description reads it rightly. */
-const isReceivedSql = (service: number | undefined): RawBuilder<boolean> => sql<boolean>`(
-  state = 'received' and ${service === undefined ? sql`true` : sql`coalesce(service_id = ${service}, true)`})`
+/** SQL: a delivery has this state, and is of this service or of none that is known. Only its own description reads it rightly. */
+const isInStateSql = (
+  state: DeliveryState,
+  service: number | undefined,
+): RawBuilder<boolean> => sql<boolean>`(
+  state = ${sql.lit(state)} and ${service === undefined ? sql`true` : sql`coalesce(service_id = ${service}, true)`})`
 
 /** Whether any delivery is to be settled: a poll that finds nothing needs no transaction. */
 export const hasReceived = (db: Connection, service: number | undefined): Promise<boolean> =>
-  isTrue(db, sql`exists (select from fillrate.deliveries where ${isReceivedSql(service)})`)
+  isTrue(db, sql`exists (select from fillrate.deliveries where ${isInStateSql('received', service)})`)
 
 export interface ClaimedDelivery {
   readonly id: string
@@ -105,7 +114,7 @@ export async function claimDeliveries(
   const { rows } = await sql<ClaimedDelivery>`
     with claimed as materialized (
       select id, received_at, octet_length(body) as size from fillrate.deliveries
-       where ${isReceivedSql(service)}
+       where ${isInStateSql('received', service)}
        order by received_at limit ${limit} for no key update skip locked
     ), summed as (
       select id, received_at, sum(size) over (order by received_at, id) - size as before from claimed
@@ -167,17 +176,14 @@ export async function requeueOrphans(db: Connection): Promise<number> {
 
 /** Whether any delivery of the service was ever settled. */
 export const hasSettled = (db: Connection, service: number): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`exists (select from fillrate.deliveries where state = 'settled' and coalesce(service_id = ${service}, true))`,
-  )
+  isTrue(db, sql`exists (select from fillrate.deliveries where ${isInStateSql('settled', service)})`)
 
 /** Returns the results of unread jobs, to be read with the description as it is now. */
 export async function requeueUnread(db: Connection, service: number): Promise<void> {
   await sql`
     update fillrate.deliveries d set state = 'received', reason = null, settled_at = null, quarantined_results = 0
       from fillrate.jobs j
-     where j.state = 'unread' and j.service_id = ${service} and d.state = 'quarantined' and (j.key = d.job_key or j.job_id = d.job_id)`.execute(
+     where j.state = 'unread' and j.service_id = ${service} and d.state = 'quarantined' and ${isOfJobSql(sql`d`)}`.execute(
     db,
   )
 }

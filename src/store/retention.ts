@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { fromNow, intervalSql, opaque, readOne } from './sql.ts'
-import { isOfRowSql, isOpenMemberSql } from './terms.ts'
+import { isOfJobSql, isOfRowSql, isOpenMemberSql } from './terms.ts'
 import type { Connection } from './transaction.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
@@ -74,7 +74,7 @@ export async function deleteChanges(db: Connection, keepMs: number, batch: numbe
 const EXPIRED = {
   deliveries: (before) => sql`
     received_at < ${before} and state <> 'received' and not exists (
-      select from fillrate.jobs j where j.state = 'unread' and (j.key = t.job_key or j.job_id = t.job_id)) order by received_at`,
+      select from fillrate.jobs j where j.state = 'unread' and ${isOfJobSql(sql`t`)}) order by received_at`,
   jobs: (before) => sql`
     finished_at < ${before}
       and not exists (select from unnest(t.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id where ${isOpenMemberSql('t.key')})`,

@@ -158,6 +158,10 @@ export const serviceNumberSql = (name: string): RawBuilder<number | null> =>
 export const deliveringServiceSql = (service: RawBuilder<number | null>): RawBuilder<number | null> =>
   sql`coalesce(${service}, (select coalesce(min(id), 0) from fillrate.services having count(*) < 2))::smallint`
 
+/** A delivery belongs to the job `j`: by our key, or by the name that its service gave the job. Another service may give that name, too. */
+export const isOfJobSql = (delivery: RawBuilder<unknown>): RawBuilder<boolean> => sql`(
+  ${delivery}.job_key = j.key
+  or (${delivery}.job_id = j.job_id and ${deliveringServiceSql(sql`${delivery}.service_id`)} = j.service_id))`
 /** Whether a lookup of this kind, or an endpoint, has the price of a person or of a company: the endpoint of a single lookup, too. */
 export const pricedAsSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
   sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`

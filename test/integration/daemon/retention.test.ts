@@ -139,6 +139,17 @@ test('a backlog is deleted in small batches, and unfinished entries stay', async
   expect(await counts()).toMatchObject({ deliveries: 1 })
 })
 
+test('results that nothing could read yet stay, and not those of another service for its job of this name', async () => {
+  await database.query(`
+    insert into fillrate.services (id, host, name) values (0, 'a', 'a'), (1, 'b', 'b');
+    insert into fillrate.jobs (key, job_id, service_id, state, size, lookup_ids, deadline_at, submitted_at, finished_at)
+    values (gen_random_uuid(), 'paid', 0, 'unread', 1, '{1}', now(), now(), now());
+    insert into fillrate.deliveries (event_id, service_id, job_id, state, reason, body, received_at)
+    select 'unread', id, 'paid', 'quarantined', '', '', now() - interval '1 year' from fillrate.services`)
+  const { deleted } = await enforceRetention({ db: database.db }, keep, { after: 0 })
+  expect(deleted).toMatchObject({ deliveries: 1 })
+})
+
 test('a record that is stored while the sweep runs is no expired one', async () => {
   await database.query(`
     insert into fillrate.lookups (kind, key, input, state, requested_at, resolved_at, refresh_at)

@@ -2,7 +2,6 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-
 import { createService, type Service } from '../../../src/domain/service/service.ts'
 import {
   createWebhookReceiver,
@@ -11,7 +10,7 @@ import {
 } from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
-import { insertDeliveries } from '../../../src/store/deliveries.ts'
+import { insertDeliveries, requeueUnread } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
@@ -144,6 +143,18 @@ describe('two services that number their jobs alike', () => {
     await deliver(eventOf(EMAILS), id)
     await settleAll()
     expect(await job(id)).toEqual({ state: 'completed', reason: null })
+  })
+
+  test('results that name no input are read again by the service that delivered them', async () => {
+    const unnamed = { event_id: 'e1', results: EMAILS.map((email) => ({ title: email })) }
+    for (const from of [A, B]) {
+      const id = await submittedJob('j', EMAILS, from.number)
+      await deliver(unnamed, null, BUILT_IN_SERVICE, from)
+      await settleAll()
+      expect(await job(id)).toMatchObject({ state: 'unread' })
+    }
+    await requeueUnread(database.db, A.number)
+    expect(await deliveries()).toMatchObject([{ state: 'received' }, { state: 'quarantined' }])
   })
 })
 
