@@ -17,6 +17,13 @@ const LAST_TRIAL_MS = 60 * 60_000
 const FIRST_RISE = 1 / 16
 const MOST_RISE = 1 / 2
 
+/**
+ * A length from which on more is tried soon, again and again, and by several calls at once, in milliseconds: its number may be that of an
+ * outage, as nothing shorter explains one, and a window is too long to wait for each try.
+ */
+const LONG_MS = 120_000
+const MOST_IN_TRIAL = 16
+
 /** A length whose number is what was let through within it, or this much less, explains a refusal. */
 const EXACT = 1.1
 
@@ -64,6 +71,10 @@ export class UnstatedLimit {
   #trialAt = 0
   #trialMs = FIRST_TRIAL_MS
   #rise = FIRST_RISE
+  /** How many calls beyond the accepted ones may be in flight at once. */
+  #inTrial = 1
+  /** The most calls that were accepted in a window while more is tried. */
+  #proven = 0
 
   constructor(ledger: CallLedger) {
     this.#ledger = ledger
@@ -95,11 +106,11 @@ export class UnstatedLimit {
     const known = this.known
     if (known === null) return Math.max(0, this.slowStart.allowed - pending)
     const left = this.left({ ...known, calls: this.#former ?? known.calls }, now)
-    // What is more than known is tried one by one.
-    if (left < 1) return pending === 0 && this.#mayTry(known, now) ? 1 : 0
+    const few = Math.min(left, Math.ceil((left - pending) / 2))
+    if (left < 1 || (few < 1 && known.windowMs >= LONG_MS)) return this.#triable(known, now)
     const spread = now < this.#carefulUntil ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
     const most = Math.max(1, Math.round(spread))
-    return Math.max(0, Math.min(left, most - pending, Math.ceil((left - pending) / 2)))
+    return Math.max(0, Math.min(few, most - pending))
   }
 
   /** How many calls the span that ends now has left. */
@@ -144,12 +155,9 @@ export class UnstatedLimit {
     if (this.#pause !== null && call.sentAt > this.#pause.since) this.#onPauseEnd(this.#pause, call.sentAt)
     this.#since ??= call.sentAt
     const { known } = this
-    if (
-      this.#former !== null &&
-      known !== null &&
-      this.#ledger.completedAfter(now - known.windowMs) >= known.calls
-    )
-      this.#endTrial(true, now)
+    if (this.#former === null || known === null) return
+    this.#proven = Math.max(this.#proven, this.#ledger.completedAfter(now - known.windowMs))
+    if (this.#proven >= known.calls) this.#endTrial(true, now)
   }
 
   /**
@@ -163,6 +171,7 @@ export class UnstatedLimit {
     else {
       this.#carefulUntil = now + CAREFUL_MS
       this.#rise = FIRST_RISE
+      this.#inTrial = 1
       if (this.known !== null && this.#raisedFrom !== null)
         this.#most.set(this.known.windowMs, this.#raisedFrom)
       this.#raisedFrom = null
@@ -210,16 +219,25 @@ export class UnstatedLimit {
     const [windowMs, calls] = fastest
     this.known = { calls, windowMs }
     this.#former = null
+    this.#proven = 0
     this.#ledger.rememberFor(calls)
-    this.#trialAt = now + Math.max(this.#trialMs, windowMs)
+    this.#trialAt = now + (windowMs >= LONG_MS ? this.#trialMs : Math.max(this.#trialMs, windowMs))
   }
 
-  /** Whether one more than is left may be called: while more is tried, or soon after all that is known, before the next window begins. */
-  #mayTry(known: LearntLimit, now: number): boolean {
-    if (this.#former !== null) return this.left(known, now) >= 1
+  /**
+   * How many calls beyond the known number may be made: while more is tried, or soon after the known number, before the next
+   * window begins. The first ones are made one by one.
+   */
+  #triable(known: LearntLimit, now: number): number {
     const { calls, windowMs } = known
-    const isEarly = this.#ledger.completedAfter(now - windowMs / 2) >= calls / 2
-    return isEarly && this.#pause === null && now >= this.#trialAt
+    const isLong = windowMs >= LONG_MS
+    if (!isLong && this.#ledger.outstanding + this.#ledger.granted > 0) return 0
+    const proven = Math.max(this.#former ?? calls, this.#proven)
+    const room = this.left({ calls: proven, windowMs }, now) + this.#inTrial
+    const free = Math.max(0, Math.min(room, this.#inTrial))
+    if (this.#former !== null) return Math.max(0, Math.min(free, this.left(known, now)))
+    const isEarly = this.#ledger.completedAfter(now - windowMs / 2) >= calls / (isLong ? 3 : 2)
+    return isEarly && this.#pause === null && now >= this.#trialAt ? free : 0
   }
 
   #endTrial(isAccepted: boolean, now: number): void {
@@ -229,13 +247,18 @@ export class UnstatedLimit {
       this.#most.set(windowMs, this.known.calls)
       this.#raisedFrom = this.#former
       this.#rise = Math.min(MOST_RISE, this.#rise * 2)
-      this.#trialAt = now + Math.max(FIRST_TRIAL_MS, windowMs)
+      if (windowMs >= LONG_MS) {
+        this.#inTrial = Math.min(MOST_IN_TRIAL, this.#inTrial * 2)
+        this.#trialAt = now
+      } else this.#trialAt = now + Math.max(FIRST_TRIAL_MS, windowMs)
     } else {
       this.known = { calls: this.#former, windowMs }
       this.#rise = FIRST_RISE
+      this.#inTrial = 1
       this.#trialMs = Math.min(LAST_TRIAL_MS, this.#trialMs * 2)
     }
     this.#former = null
+    this.#proven = 0
   }
 }
 

@@ -22,6 +22,8 @@ export interface ServiceSettings {
     | 'none'
   /** After more than `above` 429s within ten seconds all calls get 403 for `forMs`. */
   readonly ban?: { readonly above: number; readonly forMs: number; readonly retryAfter: boolean }
+  /** In this time, in milliseconds since the start, it refuses all calls and says nothing else, whatever was called. */
+  readonly refusesAll?: readonly [from: number, to: number]
   /** It has no limit, and states this one with nothing left. */
   readonly unlimitedAs?: '0' | '-1'
   /** Its clock minus the true one, in milliseconds. */
@@ -88,6 +90,9 @@ export class SimulatedService {
       return { status: 503, headers: this.#dateHeader(now), verdict: null }
     }
     if (now < this.#bannedUntil) return this.#banned(now)
+    const [from, to] = settings.refusesAll ?? [0, 0]
+    if (now >= this.#start + from && now < this.#start + to)
+      return { status: 429, headers: {}, verdict: null }
     const verdict = this.#verdict(now)
     if (!verdict.accepted) this.#countRefusal(now)
     const isMiss = !isFault && this.#random() < settings.missShare

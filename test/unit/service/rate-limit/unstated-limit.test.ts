@@ -64,4 +64,25 @@ describe('a service that states no limit', () => {
     for (const seed of seedsOf(service))
       expect(play(service, seed, { otherClientShare: 0.2 }).most).toBeLessThanOrEqual(most)
   })
+
+  // The calls of the minutes before an outage are no limit: 71 in 5 min were kept to for a quarter of an hour.
+  test.each([5_000, 65_000, 130_000])(
+    'refuses all calls for %i ms, and is used at full speed again',
+    (ms) => {
+      const [from, to] = [300_000, 300_000 + ms]
+      const edits = Array.from({ length: 900 }, (_, second) => ({ at: second * 1_000, calls: 1 }))
+      const night = { at: from + 1_500, calls: 1_000 }
+      const service = { ...plainService, limit: 1_000_000, windowMs: 1_000, headerShare: 0, missShare: 0 }
+      const { timeline, startedAt } = simulate({
+        ...plainSimulation,
+        durationMs: 900_000,
+        bursts: [...edits, night].toSorted((a, b) => a.at - b.at),
+        service: { ...service, refusesAll: [from, to] },
+      })
+      const accepted = timeline.entries.filter(({ arrival }) => arrival?.status === 200)
+      const [first = Number.NaN] = accepted.map(({ sentAt }) => sentAt - startedAt).filter((at) => at >= to)
+      const soon = accepted.filter(({ sentAt }) => sentAt - startedAt < first + 60_000)
+      expect(soon.length).toBeGreaterThan(300 + 1_000)
+    },
+  )
 })
