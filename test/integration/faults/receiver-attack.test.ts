@@ -43,6 +43,8 @@ async function post(body: string | Buffer, headers: Record<string, string> = {})
     headers: {
       'content-type': 'application/json',
       'x-webhook-signature': signWebhook(body, SECRET),
+      // The receiver may close an idle one just as it is used again.
+      connection: 'close',
       ...headers,
     },
   })
