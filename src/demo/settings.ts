@@ -68,7 +68,7 @@ export const demoConfig = () =>
         touch: { enriched_at: 'now()' },
       },
     },
-    budget: 'unlimited',
+    budget: { amount: 1_000, currency: 'EUR' },
   })
 
 /** An enrichment service of the demo: the sandbox with a low rate limit and typical faults. */
