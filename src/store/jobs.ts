@@ -100,7 +100,7 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
           limit: sql`${ids.length * size}::integer`,
           bulk: [{ kinds, isTaken: sql`true` }],
           single: null,
-          ...(isBounded && { condition: isPaidSql(service, sql`l.kind`, sql`l.source`) }),
+          ...(isBounded && { condition: isPaidSql(service, sql`l.kind`) }),
         })}) c
     ), paid as (${isBounded ? paidSql(service) : sql`select * from claimed`}
     ), expected as materialized (

@@ -96,12 +96,11 @@ describe('status', () => {
         {
           kind: 'live_sync',
           run: null,
-          source: null,
           limit: 1_000,
           spent: 812,
           left: 188,
         },
-        { kind: 'run', run: 7, source: 'contacts', limit: 400, spent: 400, left: 0 },
+        { kind: 'run', run: 7, limit: 400, spent: 400, left: 0 },
       ],
     },
     limits: [
@@ -188,7 +187,7 @@ describe('status', () => {
       /Spend +1,200 lookups and 3 in doubt \(60\.00 EUR\) today, 8,200 lookups \(410\.00 EUR\)\s+in 30 days/,
     )
     expect(text).toMatch(/Budgets +live sync today: 188 of 1,000 lookups left/)
-    expect(text).toMatch(/run 7, contacts: 0 of 400 lookups left \(used up\)/)
+    expect(text).toMatch(/run 7: 0 of 400 lookups left \(used up\)/)
   })
 })
 
