@@ -1,8 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
+import { Job, type JobState } from '../domain/job.ts'
 import { Run, type RunState } from '../domain/run.ts'
+import type { Deps } from '../pipeline/deps.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookups from '../store/lookups.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
+import { inTransaction } from '../store/transaction.ts'
 
 interface CancelOptions {
   readonly run: number
@@ -67,3 +72,63 @@ const createNotRunningProblem = (run: number, found: runs.StoredRun | null): Con
       todo: '`fillrate runs --state running` lists them.',
     },
   ])
+
+/** What became of a job. */
+interface CancelledJob {
+  readonly job: string
+  /** Null: nothing was changed; `message` has the reason. */
+  readonly state: JobState | null
+  /** Inputs that the next run requests again. */
+  readonly requeued: number
+  /** Of these, inputs that the service may already have processed and may bill again. */
+  readonly possibly_billed: number
+  readonly message: string
+}
+
+/**
+ * Stops waiting for the delivery of a job at the operator's request: the next run requests its inputs one by one. A late
+ * delivery is still accepted.
+ * @returns null if there is no such job
+ */
+export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<CancelledJob | null> {
+  return inTransaction(deps.db, async (tx) => {
+    const job = await jobs.lockJob(tx, id)
+    if (job === null) return null
+    const unchanged = (message: string): CancelledJob => ({
+      job: job.id,
+      state: null,
+      requeued: 0,
+      possibly_billed: 0,
+      message,
+    })
+    if (job.held) return unchanged('it is being posted right now')
+    const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
+    const requeueInputs = (): Promise<number> =>
+      lookups.requeueSingly(tx, [job.id], {
+        reason: 'its job was cancelled',
+        mayBeBilled: job.state !== Job.submitting,
+        attempts: null,
+      })
+    const isUnread = job.state === Job.unread
+    if (!isPosted && !isUnread && job.state !== Job.submitting) {
+      if (job.open === 0) return unchanged('it has already finished')
+      const requeued = await requeueInputs()
+      return {
+        ...unchanged('it has finished. The next run requests its unanswered inputs one by one'),
+        state: job.state,
+        requeued,
+        possibly_billed: requeued,
+      }
+    }
+    await jobs.giveUpJobs(tx, [job.id], 'cancelled, before its deadline')
+    const requeued = await requeueInputs()
+    deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job cancelled')
+    return {
+      job: job.id,
+      state: Job.expired,
+      requeued,
+      possibly_billed: isPosted || isUnread ? requeued : 0,
+      message: 'the next run requests its inputs one by one',
+    }
+  })
+}

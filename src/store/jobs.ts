@@ -406,11 +406,6 @@ export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string
   )
 }
 
-/** Makes a job that the service did not accept due now, without the rest of its backoff. */
-export async function submitJobNow(tx: Tx, id: string): Promise<void> {
-  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
-}
-
 /**
  * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
  * they keep their places, without a name, because the service matches by position.

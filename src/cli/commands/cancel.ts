@@ -1,10 +1,11 @@
-import { Exit, UsageError, createParser, defineCommand } from '../command.ts'
-import { actOnJob } from '../job-action.ts'
+import { Exit, UsageError, createParser, defineCommand, type Answer, type CliCall } from '../command.ts'
 import { parseRunNumber, parseText } from '../options.ts'
-import { auditCommand, useDatabase } from '../settings.ts'
+import { auditCommand, openLog, useDatabase } from '../settings.ts'
 import type { CancelReport } from '../../actions/cancel.ts'
 import { Run } from '../../domain/run.ts'
 import { type Output, wrapText } from '../terminal.ts'
+import { formatCount, pluralize, quoteText } from '../../util/text.ts'
+import { compact } from '../views/layout.ts'
 
 /** Longer than a call of the service may take. */
 const WAIT_MS = 60_000
@@ -40,7 +41,7 @@ export const cancelCommand = defineCommand(
       const { job } = call.flags
       if ((run === undefined) === (job === null))
         throw new UsageError(call.command, 'expected a run, or --job and a job')
-      if (job !== null) return actOnJob(call, 'cancel', job)
+      if (job !== null) return cancelBulkJob(call, job)
       if (run === undefined) return Exit.usage
       const { cancelRun } = await import('../../actions/cancel.ts')
       const db = await useDatabase(call)
@@ -81,4 +82,40 @@ function renderCancel({ run, reason, state }: CancelReport, output: Output): str
     [Run.failed]: `${paint('bad', 'failed')}${more}`,
   }[state]
   return wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns)
+}
+
+/** Cancels a bulk job, and says what becomes of its inputs. @param id Fillrate's or the service's */
+async function cancelBulkJob(call: CliCall, id: string): Promise<Answer> {
+  const { stdout, stderr } = call
+  const { cancelJob } = await import('../../actions/cancel.ts')
+  const db = await useDatabase(call)
+  const log = await openLog(call)
+  const message = 'there is no such job'
+  const done = await auditCommand(
+    db,
+    { action: 'job cancel', parameters: { job: id } },
+    () => cancelJob({ db, log }, id),
+    (result) => ({
+      outcome: result === null || result.state === null ? 'failed' : 'done',
+      detail: result === null ? message : result.message,
+    }),
+  )
+  if (done === null) {
+    if (!call.flags.json) stderr.line(`fillrate: there is no job ${quoteText(id)}.`)
+    const json = { job: id, state: null, requeued: 0, possibly_billed: 0, message }
+    return { json, text: () => [], exit: Exit.usage }
+  }
+  const mark = done.state === null ? stdout.paint('warn', '!') : stdout.paint('good', '✓')
+  const { requeued, possibly_billed: twice } = done
+  const billed = `; the service may have processed ${formatCount(twice)} of them, which would be billed twice`
+  return {
+    json: done,
+    text: () =>
+      compact([
+        `${mark} Job ${done.job}: ${done.message}.`,
+        requeued > 0 &&
+          `  ${pluralize(requeued, 'input')} will be looked up singly${twice > 0 ? billed : ''}.`,
+      ]),
+    exit: done.state === null ? Exit.failed : Exit.done,
+  }
 }
