@@ -85,13 +85,9 @@ export function formatChoices(words: readonly string[]): string {
 /** Rows that a dry run of `run` or `remap` shows before and after. */
 export const DRY_RUN_SAMPLE_ROWS = 20
 
-// The options of `serve` and `start`.
-
+/** The port of `serve` and `start`. */
 export const portOption = new Option('--port <N>', 'default: FILLRATE_PORT, else any free port')
   .argParser(parsePortNumber)
-  .default(null)
-export const hostOption = new Option('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')
-  .argParser(parseText)
   .default(null)
 
 // The options of `plan` and `run` that select rows.

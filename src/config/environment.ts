@@ -120,7 +120,8 @@ export function readEnvironment(env: NodeJS.ProcessEnv) {
     ),
     /** Sign JSON notifications; newest first, and the first one signs. */
     notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
-    logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
+    /** Null: it depends on the command. */
+    logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)),
     // Absent if no proxy is set.
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
   }

@@ -32,7 +32,7 @@ const unset = {
   maxConnections: null,
   baseUrl: null,
   apiKeys: [],
-  logLevel: 'info',
+  logLevel: null,
 }
 
 function environmentProblems(env: NodeJS.ProcessEnv): ConfigProblems {
