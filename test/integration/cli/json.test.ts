@@ -68,7 +68,7 @@ const lines: readonly (readonly [line: string, report: keyof typeof REPORTS | nu
   ['retry --state undone --dry-run', null],
   ['remap contacts --dry-run', null],
   ['remap contacts', null],
-  ['init --out other.config.ts', null],
+  ['init', 'error'],
   ['serve', null],
   ['start', null],
   ['serve --port x', 'error'],
