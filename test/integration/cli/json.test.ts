@@ -64,7 +64,7 @@ const lines: readonly (readonly [line: string, report: keyof typeof REPORTS | nu
   ['explain contacts 1', 'explain'],
   ['explain contacts 35', 'explain'],
   ['status', 'status'],
-  ['source rename gone others --dry-run', null],
+  ['source rename gone others', null],
   ['retry --state undone --dry-run', null],
   ['remap contacts --dry-run', null],
   ['remap contacts', null],
