@@ -11,7 +11,6 @@ import { ConfigProblems } from './config/problems.ts'
 const EXIT_MS = 5_000
 
 const args = process.argv.slice(2)
-const isPlain = args.includes('--no-color')
 let dotenvError = loadDotenv()
 const isDumb = process.env['TERM'] === 'dumb'
 const stdout = new Output(process.stdout, { color: supportsColors(process.stdout), isDumb })
@@ -33,9 +32,8 @@ function loadDotenv(): string | null {
   }
 }
 
-/** Node's rule: `--no-color`, then FORCE_COLOR, which also colors pipes, then NO_COLOR and TERM on a terminal. */
+/** Node's rule: FORCE_COLOR, which also colors pipes, then NO_COLOR and TERM on a terminal. */
 function supportsColors(stream: NodeJS.WriteStream): boolean {
-  if (isPlain) return false
   const forced = process.env['FORCE_COLOR']
   if (forced !== undefined) return forced !== '0' && forced !== 'false'
   return stream.isTTY && stream.hasColors()
@@ -76,7 +74,7 @@ function onSignal(): void {
 }
 
 function onUnexpectedError(error: unknown): void {
-  process.exit(printError(error, invocation, createContext(invocation), wantsJson(args)))
+  process.exit(printError(error, createContext(invocation), wantsJson(args)))
 }
 
 // The reader of our output may stop early (`| head`), which is not an error.

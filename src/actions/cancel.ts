@@ -1,59 +1,40 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
+import { Job, type JobState } from '../domain/job.ts'
 import { Run, type RunState } from '../domain/run.ts'
+import type { Deps } from '../pipeline/deps.ts'
+import * as jobs from '../store/jobs.ts'
+import * as lookups from '../store/lookups.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
+import { inTransaction } from '../store/transaction.ts'
+import type { AuditEnd } from './audit.ts'
 
-interface CancelOptions {
+/** A cancelled run. */
+interface CancelledRun {
   readonly run: number
-  /** Who cancels it, for the reason of the run. */
-  readonly by: string
-  /** How long to wait for its end, in milliseconds. */
-  readonly waitMs: number
-  /** Ends the waiting; the run stays cancelled. */
-  readonly signal: AbortSignal
-  readonly onCancelled?: () => void
-}
-
-export interface CancelReport {
-  readonly run: number
-  /** `running`: it is cancelled and still finishes what is under way. */
+  /** `running`: its process still finishes what is under way. */
   readonly state: RunState
   readonly reason: string | null
-  /** The first to cancel it. */
-  readonly cancelled_by: string | null
-  readonly follow: boolean
-  readonly sources: readonly string[]
 }
-
-const POLL_INTERVAL_MS = 200
 
 /**
  * Cancels a run of any process. Its process stops taking work within seconds, finishes what is under way,
  * and ends the run as interrupted. Waiting rows stay waiting, and the next run continues with them.
+ * @param by who cancels it, for the reason of the run
  * @throws ConfigProblems if there is no such run, or if it has ended
  */
-export async function cancelRun(db: Database, options: CancelOptions): Promise<CancelReport> {
-  const { run, by, waitMs, signal } = options
+export async function cancelRun(db: Database, run: number, by: string): Promise<CancelledRun> {
   const isRunning = await runs.cancelRunningRun(db, run, by)
-  if (!isRunning) throw createNotRunningProblem(run, await runs.findRun(db, run))
-  options.onCancelled?.()
-  const until = performance.now() + waitMs
-  for (;;) {
-    const found = await runs.findRun(db, run)
-    if (found === null) throw createNotRunningProblem(run, null)
-    if (found.state !== Run.running || signal.aborted || performance.now() >= until)
-      return {
-        run,
-        state: found.state,
-        reason: found.reason,
-        cancelled_by: found.cancelled_by,
-        follow: found.options.follow === true,
-        sources: found.sources,
-      }
-    await sleep(POLL_INTERVAL_MS, undefined, { signal }).catch(() => {})
-  }
+  const found = await runs.findRun(db, run)
+  if (!isRunning || found === null) throw createNotRunningProblem(run, found)
+  return { run, state: found.state, reason: found.reason }
 }
+
+/** How a cancellation ended, for the audit list. */
+export const describeCancelled = ({ state, reason }: CancelledRun): AuditEnd => ({
+  outcome: 'done',
+  detail: state === Run.running ? 'it finishes what is under way' : reason,
+})
 
 const createNotRunningProblem = (run: number, found: runs.StoredRun | null): ConfigProblems =>
   new ConfigProblems('the command', [
@@ -67,3 +48,63 @@ const createNotRunningProblem = (run: number, found: runs.StoredRun | null): Con
       todo: '`fillrate runs --state running` lists them.',
     },
   ])
+
+/** What became of a job. */
+interface CancelledJob {
+  readonly job: string
+  /** Null: nothing was changed; `message` has the reason. */
+  readonly state: JobState | null
+  /** Inputs that the next run requests again. */
+  readonly requeued: number
+  /** Of these, inputs that the service may already have processed and may bill again. */
+  readonly possibly_billed: number
+  readonly message: string
+}
+
+/**
+ * Stops waiting for the delivery of a job at the operator's request: the next run requests its inputs one by one. A late
+ * delivery is still accepted.
+ * @returns null if there is no such job
+ */
+export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<CancelledJob | null> {
+  return inTransaction(deps.db, async (tx) => {
+    const job = await jobs.lockJob(tx, id)
+    if (job === null) return null
+    const unchanged = (message: string): CancelledJob => ({
+      job: job.id,
+      state: null,
+      requeued: 0,
+      possibly_billed: 0,
+      message,
+    })
+    if (job.held) return unchanged('it is being posted right now')
+    const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
+    const requeueInputs = (): Promise<number> =>
+      lookups.requeueSingly(tx, [job.id], {
+        reason: 'its job was cancelled',
+        mayBeBilled: job.state !== Job.submitting,
+        attempts: null,
+      })
+    const isUnread = job.state === Job.unread
+    if (!isPosted && !isUnread && job.state !== Job.submitting) {
+      if (job.open === 0) return unchanged('it has already finished')
+      const requeued = await requeueInputs()
+      return {
+        ...unchanged('it has finished. The next run requests its unanswered inputs one by one'),
+        state: job.state,
+        requeued,
+        possibly_billed: requeued,
+      }
+    }
+    await jobs.giveUpJobs(tx, [job.id], 'cancelled, before its deadline')
+    const requeued = await requeueInputs()
+    deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job cancelled')
+    return {
+      job: job.id,
+      state: Job.expired,
+      requeued,
+      possibly_billed: isPosted || isUnread ? requeued : 0,
+      message: 'the next run requests its inputs one by one',
+    }
+  })
+}

@@ -7,8 +7,8 @@ import { inTransaction, type Tx } from '../store/transaction.ts'
 import { pluralize, didYouMean, listNames } from '../util/text.ts'
 import { chooseSource, refuseSource } from './validate-request.ts'
 
-/** What a rename is about: how much was kept under the name. */
-export interface SourceChange {
+/** A rename, and how much was kept under the name. */
+interface RenamedSource {
   readonly source: string
   readonly renamed_to: string
   readonly rows: number
@@ -28,8 +28,7 @@ export async function renameSource(
   all: Pick<Deps, 'sources' | 'brokenSources'>,
   from: string,
   to: string,
-  { dryRun }: { readonly dryRun: boolean },
-): Promise<SourceChange> {
+): Promise<RenamedSource> {
   const names = [...all.sources.keys(), ...(all.brokenSources?.keys() ?? [])]
   if (names.includes(from))
     refuseSource(
@@ -59,13 +58,11 @@ export async function renameSource(
           `What is kept under ${from} stays, for undo and explain; its waiting rows end after seven days.`,
         )
       await refuseWorking(tx, from)
-      const change = { source: from, renamed_to: to, rows: known.rows + known.deleted }
-      if (dryRun) return change
       await retired.renameStoredSource(tx, from, to)
       // Last: they lock the table, against its writers, until the end of the transaction.
       if (await dropTriggersOf(tx, from)) await installTriggers(tx, source)
       await retired.renameChanges(tx, from, to)
-      return change
+      return { source: from, renamed_to: to, rows: known.rows + known.deleted }
     },
     NO_TIMEOUT,
     LOCK_TIMEOUT_MS,

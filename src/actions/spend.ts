@@ -1,7 +1,7 @@
 import type { SpendAmount } from '../domain/report/shape.ts'
 import type { BudgetReport, SpendReport } from '../domain/report/status.ts'
 import type { Config } from '../config/config.ts'
-import { type Price, listSourceBudgets, roundCredits, sumCosts, sumSpend } from '../domain/spend.ts'
+import { type Price, roundCredits, sumCosts, sumSpend } from '../domain/spend.ts'
 import * as budgets from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
 import { listServices } from '../store/services.ts'
@@ -92,49 +92,23 @@ export async function readRunSpends(
 }
 
 async function listBudgets(db: Database, settings: SpendSettings): Promise<BudgetReport[]> {
-  const mappings = Object.values(settings.sources)
-  const followed = mappings.filter(({ follow }) => follow)
   const ofDay: BudgetReport[] = []
-  if (followed.length > 0) {
-    const usage = await budgets.readDayBudget(db)
-    const of = { kind: 'live_sync' as const, run: null, limit: toBudgetLimit(settings.liveSync.budget) }
-    ofDay.push(...listParts(of, usage, followed))
+  if (Object.values(settings.sources).some(({ follow }) => follow)) {
+    const limit = toBudgetLimit(settings.liveSync.budget)
+    ofDay.push(toReport({ kind: 'live_sync', run: null, limit }, await budgets.readDayBudget(db)))
   }
-  const ofRuns = (await budgets.listRunBudgets(db)).flatMap((run) =>
-    listParts(
-      { kind: run.isScheduled ? ('schedule' as const) : ('run' as const), run: run.id, limit: run.limit },
-      run,
-      mappings.filter(({ name }) => run.sources.includes(name)),
-    ),
+  const ofRuns = (await budgets.listRunBudgets(db)).map((run) =>
+    toReport({ kind: run.isScheduled ? 'schedule' : 'run', run: run.id, limit: run.limit }, run),
   )
   const isFlat = settings.services.every(({ adapter }) => adapter.credits.isFlat)
   return [...ofDay, ...ofRuns].map((budget) => (isFlat ? budget : { ...budget, unit: 'credit' }))
 }
 
-/** A budget, and the shares of its sources. Of an only source, the lower of both is the budget. */
-function listParts(
+const toReport = (
   of: Pick<BudgetReport, 'kind' | 'run' | 'limit'>,
-  usage: budgets.ShownUsage,
-  mappings: readonly SpendSettings['sources'][string][],
-): BudgetReport[] {
-  const part = (source: string | null, limit: number | null): BudgetReport => {
-    const [spent, taken] =
-      source === null
-        ? [usage.billed, usage.spent]
-        : [usage.billedBySource[source] ?? 0, usage.bySource[source] ?? 0]
-    return {
-      ...of,
-      source,
-      limit,
-      spent,
-      left: limit === null ? null : Math.max(0, roundCredits(limit - taken)),
-    }
-  }
-  const shares = [...listSourceBudgets(mappings)]
-  const isShareAlone =
-    mappings.length === 1 && shares.some(([, limit]) => of.limit === null || limit < of.limit)
-  return [
-    ...(isShareAlone ? [] : [part(null, of.limit)]),
-    ...(mappings.length === 1 && !isShareAlone ? [] : shares.map(([name, limit]) => part(name, limit))),
-  ]
-}
+  { billed, spent }: budgets.ShownUsage,
+): BudgetReport => ({
+  ...of,
+  spent: billed,
+  left: of.limit === null ? null : Math.max(0, roundCredits(of.limit - spent)),
+})

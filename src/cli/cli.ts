@@ -46,7 +46,7 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
     context = contextFor(invocation)
     return await execute(invocation, context)
   } catch (error) {
-    return printError(error, invocation, context ?? contextFor(invocation), wantsJson(words))
+    return printError(error, context ?? contextFor(invocation), wantsJson(words))
   }
 }
 
@@ -113,14 +113,9 @@ export const wantsJson = (words: readonly string[]): boolean => {
 }
 
 /** Prints an error to standard error, and with `--json` as JSON to standard output. */
-export function printError(
-  error: unknown,
-  invocation: Invocation | null,
-  context: Context,
-  isJson: boolean,
-): ExitCode {
+export function printError(error: unknown, context: Context, isJson: boolean): ExitCode {
   const { env, stderr, stdout, signal } = context
-  const level = invocation?.flags.logLevel ?? env['LOG_LEVEL']
+  const level = env['LOG_LEVEL']
   const shown = renderError(error, {
     env,
     paint: stderr.paint,
@@ -232,7 +227,7 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
   )
   const more = view.stack
     ? `\n${maskPasswords(stackOf(error))}`
-    : '\n  Use --log-level debug for details. Saved state is kept.'
+    : '\n  Set LOG_LEVEL=debug for details. Saved state is kept.'
   return { exit: Exit.failed, kind: 'unexpected', message: `unexpected ${message}`, more }
 }
 

@@ -1,7 +1,7 @@
-import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
-import { ENVIRONMENT_VARIABLES, LOG_LEVELS } from '../config/environment.ts'
+import { Command, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
+import { ENVIRONMENT_VARIABLES } from '../config/environment.ts'
 import { readVersion } from '../util/version.ts'
-import { formatChoices, parseText } from './options.ts'
+import { parseText } from './options.ts'
 import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
 
@@ -36,17 +36,6 @@ export const program = createParser('fillrate')
     null,
   )
   .option('--json', 'print one JSON object to standard output', false)
-  .addOption(
-    new Option('--log-level <LEVEL>', `log level (stderr): ${formatChoices(LOG_LEVELS)}`)
-      .choices(LOG_LEVELS)
-      .default(null),
-  )
-  .addOption(
-    new Option('--log-format <json|pretty>', 'log format (stderr); default: pretty on a terminal, else json')
-      .choices(['json', 'pretty'])
-      .default(null),
-  )
-  .option('--no-color', 'disable colours')
   .version(readVersion(), '-v, --version', 'print the version')
 
 type GlobalFlags = ReturnType<typeof program.opts>

@@ -40,41 +40,22 @@ export function parseMs(text: string): number {
 
 export const parseRunNumber = parseWholeFrom(0, 'the number of a run, as `fillrate runs` lists them')
 
-/** An option that can be repeated; `join` combines the values. */
-function repeatableOption<const Flags extends string, Value, Default>(
-  flags: Flags,
-  help: string,
-  fallback: Default,
-  parse: (text: string) => Value,
-  join: (before: Value, next: Value) => Value,
-) {
-  return new Option(flags, help)
-    .argParser<Value | Default>((text, before) => {
-      const next = parse(text)
-      return before === fallback ? next : join(before as Value, next)
-    })
-    .default(fallback as Default)
-}
-
-/** A list of states, separated by commas. Can be repeated. */
+/** A list of states, separated by commas. */
 export const statesOption = <const Flags extends string, State extends string, Default>(
   flags: Flags,
   help: string,
   known: readonly State[],
   fallback: Default,
 ) =>
-  repeatableOption(
-    flags,
-    help,
-    fallback,
-    (text): readonly State[] =>
+  new Option(flags, help)
+    .argParser((text): readonly State[] =>
       text.split(',').map((word) => {
         const state = known.find((choice) => choice === word.trim().toLowerCase().replaceAll(/[\s-]/g, '_'))
         if (state === undefined) throw new ExpectedError(formatChoices(known))
         return state
       }),
-    (before, next) => [...before, ...next],
-  )
+    )
+    .default(fallback)
 
 /** `a, b or c`. */
 export function formatChoices(words: readonly string[]): string {
@@ -85,13 +66,9 @@ export function formatChoices(words: readonly string[]): string {
 /** Rows that a dry run of `run` or `remap` shows before and after. */
 export const DRY_RUN_SAMPLE_ROWS = 20
 
-// The options of `serve` and `start`.
-
+/** The port of `serve` and `start`. */
 export const portOption = new Option('--port <N>', 'default: FILLRATE_PORT, else any free port')
   .argParser(parsePortNumber)
-  .default(null)
-export const hostOption = new Option('--host <HOST>', 'default: FILLRATE_HOST, else 127.0.0.1')
-  .argParser(parseText)
   .default(null)
 
 // The options of `plan` and `run` that select rows.

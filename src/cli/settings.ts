@@ -48,13 +48,10 @@ export async function readConfigOrProblems(call: CliCall): Promise<Config | Conf
  */
 export async function useApp(
   call: CliCall,
-  {
-    changes = {},
-    ...options
-  }: Pick<AppOptions, 'opensUnreviewed'> & { readonly changes?: Partial<Environment> } = {},
+  { port = null, ...options }: Pick<AppOptions, 'opensUnreviewed'> & { readonly port?: number | null } = {},
 ): Promise<Settings & { readonly app: App }> {
   const read = await readSettings(call)
-  const settings = { ...read, environment: { ...read.environment, ...changes } }
+  const settings = { ...read, environment: { ...read.environment, port: port ?? read.environment.port } }
   const { openApp } = await import('../app.ts')
   const { retryWhileStarting } = await import('../store/transaction.ts')
   const onWait = ({ message: reason }: Error, ms: number): void =>
@@ -73,16 +70,14 @@ export async function useApp(
  * terminal, where progress is shown, it starts at level warn.
  */
 export async function openLog(
-  { command: { longLived }, flags, stderr, env }: CliCall,
+  { command: { longLived }, stderr, env }: CliCall,
   environment = readEnvironment(env),
 ): Promise<Logger> {
   const { createLog } = await import('./log.ts')
-  const fromEnvironment =
-    env['LOG_LEVEL'] === undefined || env['LOG_LEVEL'].trim() === '' ? null : environment.logLevel
   const defaultLevel = stderr.isTTY && !longLived ? 'warn' : 'info'
   return createLog({
-    level: flags.logLevel ?? fromEnvironment ?? defaultLevel,
-    format: flags.logFormat ?? (stderr.isTTY ? 'pretty' : 'json'),
+    level: environment.logLevel ?? defaultLevel,
+    format: stderr.isTTY ? 'pretty' : 'json',
     output: stderr,
     mask: createSecretMask(env),
   })

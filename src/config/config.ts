@@ -28,17 +28,9 @@ export const lookupBudgetOf = ({ budget, services }: Priced): LookupBudget | nul
     services.map(({ price }) => price),
   )
 
-/**
- * A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count
- * alike, as they do where a source has a budget in lookups.
- */
-export function mixedBudgetOf({
-  budget,
-  services,
-  sources,
-}: Priced & Pick<Config, 'sources'>): MixedBudget | null {
+/** A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count alike. */
+export function mixedBudgetOf({ budget, services }: Priced): MixedBudget | null {
   if (budget === null || typeof budget !== 'object') return null
-  if (Object.values(sources).some((source) => source.budget !== null)) return null
   const prices = services.flatMap(({ price }) => (price === null ? [] : [price.person, price.company]))
   const highest = Math.max(...prices)
   return Math.min(...prices) === highest ? null : { ...budget, highest }

@@ -218,8 +218,6 @@ export interface SourceConfig<
    * unless another row needs it. `keep`: it stays, for `explain` and `undo`. Default: `forget`.
    */
   readonly onDelete?: OnDelete
-  /** The most lookups for this source in a run, and in a day of live sync. Default: what the other sources leave. */
-  readonly budget?: number
   /**
    * The most rows that are written in an hour, `{ perHour: 5_000 }`, by all processes together, for a table whose
    * writes are uploaded elsewhere. An undo is not slowed down. Default: as fast as possible.

@@ -5,7 +5,6 @@ import {
   objectLike,
   booleanFlag,
   columnNameText,
-  countFromZero,
   FIELD_PATH,
   fraction,
   integerBetween,
@@ -88,7 +87,6 @@ const commonFields = {
   freshness: orNull(objectOf({ column: columnNameText }, "{ column: 'enriched_at' }")),
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
-  budget: orNull(countFromZero('a whole number of lookups, such as 2000')),
   writes: orNull(
     objectOf({ perHour: integerBetween(LEAST_WRITES_PER_HOUR, 1_000_000_000) }, '{ perHour: 5000 }'),
   ),
@@ -139,8 +137,6 @@ export interface ConfiguredService {
   readonly name: string | null
   /** How it is called. */
   readonly adapter: Service
-  /** Whether its module exports cases; absent: it has no module. */
-  readonly hasCases?: boolean | undefined
 }
 
 /** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */

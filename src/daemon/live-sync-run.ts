@@ -86,7 +86,7 @@ export class LiveSyncRun {
     const parts = services.map(({ deps, workers }) => {
       const own = sources.flatMap((name) => deps.sources.get(name) ?? [])
       const service = { deps, service: deps.service, name: deps.serviceName ?? '', workers }
-      return { ...service, sources: own, budget: budgetOf({ deps, sources: own }, options) }
+      return { ...service, sources: own, budget: budgetOf(deps, options) }
     })
     const id = await runs.insertRun(db, {
       trigger,

@@ -2,7 +2,6 @@ import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/source-state.ts'
 import * as leases from '../store/rate-limits.ts'
 import { randomUUID } from 'node:crypto'
-import { listSourceBudgets } from '../domain/spend.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/read-phase.ts'
 import { firstOf } from '../runs/run-part.ts'
@@ -54,7 +53,8 @@ export class LiveSync {
   readonly #token = randomUUID()
   readonly #openRuns: Record<LiveSyncKind, LiveSyncRun | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
-  readonly #budget: DayBudget
+  /** As of the last `#refreshBudget`: the transaction that claims lookups has the last word. */
+  #isBudgetSpent = false
   #isLeader = false
   #leadershipCheckedAt = Number.NEGATIVE_INFINITY
   #maintainedAt = Number.NEGATIVE_INFINITY
@@ -72,7 +72,6 @@ export class LiveSync {
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
     this.#names = [...this.#byName.keys()]
     this.#queue = new ChangeQueue(deps.db)
-    this.#budget = new DayBudget(deps.db, options.sources, options.budget)
     this.#triggers = new TriggerWatch(deps, options.sources)
   }
 
@@ -140,7 +139,7 @@ export class LiveSync {
   async #maintain(signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
     this.#maintainedAt = performance.now()
-    const budgetName = await this.#budget.refresh()
+    const budgetName = await this.#refreshBudget()
     for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
       if (run === null) continue
@@ -160,8 +159,25 @@ export class LiveSync {
       await run.repick(signal, { isUnpaidTried: true })
       await run.adoptLookups()
     }
-    const picked = this.#budget.filterPayable(this.#active)
+    const picked = this.#payable
     await this.#queue.maintain(this.#names.filter((name) => !picked.includes(name)))
+  }
+
+  /** The sources whose lookups can still be paid today. */
+  get #payable(): readonly string[] {
+    return this.#isBudgetSpent ? [] : this.#active
+  }
+
+  /**
+   * Reads what is spent today (UTC). A budget that is used up is a condition, which is logged as one.
+   * @returns the name of today's budget, which the runs of the day share; null: it is unlimited
+   */
+  async #refreshBudget(): Promise<string | null> {
+    const { budget } = this.#options
+    if (budget === null) return null
+    const { name, spent } = await readDayBudget(this.#deps.db)
+    this.#isBudgetSpent = spent >= budget
+    return name
   }
 
   /** Picks rows abandoned by dead runs, in batches. */
@@ -175,7 +191,7 @@ export class LiveSync {
         const keys = rows
           .filter((row) => row.trigger === kind && row.source === source.name)
           .map((row) => row.key)
-        const run = keys.length === 0 ? null : await this.#openRun(kind, source)
+        const run = keys.length === 0 ? null : await this.#openRun(kind)
         if (run === null) continue
         const skippedKeys = await this.#pick(run, source, keys, { finishMissing: true })
         picked += keys.length - skippedKeys.length
@@ -187,7 +203,7 @@ export class LiveSync {
   }
 
   async #pickChanged(): Promise<number> {
-    const changes = await this.#queue.next(this.#budget.filterPayable(this.#active))
+    const changes = await this.#queue.next(this.#payable)
     if (changes.length === 0) return 0
     const run = await this.#openRun('follow')
     if (run === null) return 0
@@ -202,7 +218,7 @@ export class LiveSync {
   }
 
   async #pickBulk(): Promise<number> {
-    const bulk = await this.#queue.nextBulkPart(this.#budget.filterPayable(this.#active))
+    const bulk = await this.#queue.nextBulkPart(this.#payable)
     const source = bulk === null ? undefined : this.#byName.get(bulk.source)
     if (bulk === null || source === undefined) return 0
     const run = await this.#openRun('backfill')
@@ -234,17 +250,16 @@ export class LiveSync {
     if (picked > 0) part.workers.wakeWriters()
     if (skippedKeys.length > 0) {
       part.budget.markReached()
-      await this.#budget.refresh()
+      await this.#refreshBudget()
     }
     return skippedKeys
   }
 
-  /** The open run, or a new one. Null if the day's budget, or this source's share, is spent. */
-  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRun | null> {
-    const budgetName = await this.#budget.refresh()
-    const sources = source ? [source.name] : this.#names
+  /** The open run, or a new one. Null if the day's budget is spent. */
+  async #openRun(kind: LiveSyncKind): Promise<LiveSyncRun | null> {
+    const budgetName = await this.#refreshBudget()
     const open = this.#openRuns[kind]
-    if (this.#budget.filterPayable(sources).length === 0) {
+    if (this.#isBudgetSpent) {
       open?.markReached()
       return null
     }
@@ -253,7 +268,7 @@ export class LiveSync {
     const run = await LiveSyncRun.open(this.#services, {
       sources: this.#names,
       trigger: kind,
-      budget: this.#budget.limit,
+      budget: this.#options.budget,
       budgetName,
     })
     this.#openRuns[kind] = run
@@ -264,52 +279,6 @@ export class LiveSync {
     const run = this.#openRuns[kind]
     this.#openRuns[kind] = null
     await run?.close(reason)
-  }
-}
-
-/**
- * The budget of live sync for a day (UTC), and the parts of it that sources may use. What is spent is as
- * of the last `refresh`: the transaction that claims lookups has the last word.
- */
-class DayBudget {
-  readonly #db: Database
-  readonly #names: readonly string[]
-  #spentSources: ReadonlySet<string> = new Set()
-  /** Lookups that a run may spend. Null is unlimited. */
-  readonly limit: number | null
-  /** The most of it that a source may use, by source. */
-  readonly sourceLimits: ReadonlyMap<string, number>
-
-  /** @param limit lookups a day; null is unlimited */
-  constructor(db: Database, sources: readonly Source[], limit: number | null) {
-    const mappings = sources.map(({ mapping }) => mapping)
-    this.#db = db
-    this.#names = mappings.map(({ name }) => name)
-    this.limit = limit
-    this.sourceLimits = listSourceBudgets(mappings)
-  }
-
-  /**
-   * Reads what is spent today. A budget that is used up is a condition, which is logged as one.
-   * @returns the name of today's budget, which the runs of the day share; null: it is unlimited for every source
-   */
-  async refresh(): Promise<string | null> {
-    const { limit, sourceLimits } = this
-    if (limit === null && sourceLimits.size === 0) return null
-    const { name, spent, bySource } = await readDayBudget(this.#db)
-    const isSpent = limit !== null && spent >= limit
-    this.#spentSources = new Set(
-      this.#names.filter((name) => {
-        const sourceLimit = sourceLimits.get(name)
-        return isSpent || (sourceLimit !== undefined && (bySource[name] ?? 0) >= sourceLimit)
-      }),
-    )
-    return name
-  }
-
-  /** Those of some sources whose lookups can still be paid today. */
-  filterPayable(sources: readonly string[]): string[] {
-    return sources.filter((name) => !this.#spentSources.has(name))
   }
 }
 

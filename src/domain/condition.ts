@@ -208,8 +208,8 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
   budget_used: {
     severity: 'warning',
     delayMs: 0,
-    describe: ({ source, details }, now) => ({
-      title: `Live sync has spent its budget of the day${source === null ? '' : ` for ${source}`}${details.limit === undefined ? '' : `: ${formatCount(details.limit)} ${details.unit ?? 'lookups'}`}`,
+    describe: ({ details }, now) => ({
+      title: `Live sync has spent its budget of the day${details.limit === undefined ? '' : `: ${formatCount(details.limit)} ${details.unit ?? 'lookups'}`}`,
       meaning: `Live sync leaves ${details.waiting === undefined ? 'changes' : pluralize(details.waiting, 'change')} until midnight UTC${details.until === undefined ? '' : ` (${relativeTime(new Date(details.until), now)})`}; scheduled and manual runs look these rows up before.`,
       mend: 'To continue now, raise the budget and send SIGHUP, or start a run.',
       proof: '`fillrate status`',

@@ -123,8 +123,6 @@ export interface SourceMapping extends SourceStep {
   readonly follow: boolean
   /** What happens to what is stored of a row that the table no longer has. */
   readonly onDelete: OnDelete
-  /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the other sources leave. */
-  readonly budget: number | null
   /** Rows written in an hour, at most. Null: no limit. */
   readonly writes: { readonly perHour: number } | null
   readonly cascade: boolean

@@ -141,9 +141,3 @@ export function costOf(
   // Sums of binary fractions: 3 × 0.1 is not 0.3. No price has more than a millionth of its currency's unit.
   return { amount: Math.round(amount * 1e6) / 1e6, currency: price.currency }
 }
-
-/** The sources with a budget of their own, in credits (of a service that bills by the lookup, lookups). */
-export const listSourceBudgets = (
-  sources: readonly { readonly name: string; readonly budget: number | null }[],
-): ReadonlyMap<string, number> =>
-  new Map(sources.flatMap(({ name, budget }) => (budget === null ? [] : [[name, budget] as const])))

@@ -186,9 +186,8 @@ function runGauges({ runEnds }: MetricsInput): GaugeList {
 /** Of one kind, runs in progress among them, the budget with the least left. */
 function spendGauges({ data: { spend, services } }: MetricsInput): GaugeList {
   const left = new Map<string, number>()
-  for (const { kind, source, left: remaining } of spend.budgets)
-    if (source === null && remaining !== null)
-      left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
+  for (const { kind, left: remaining } of spend.budgets)
+    if (remaining !== null) left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
   const spentToday = (count: 'lookups' | 'calls'): MetricSample[] =>
     services.flatMap(({ name: service, spentToday: of }) =>
       [...of].map(([source, { [count]: value }]) => ({ labels: { service, source }, value })),

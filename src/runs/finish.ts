@@ -321,7 +321,7 @@ function describeBudget({ budget }: EndingPart, observations: RunObservations): 
   const isUnread = budget.unreadSources.length > 0
   const { statedCost } = budget
   return [
-    `Stopped at the ${budget.describeSpent()}`,
+    `Stopped at the budget of ${budget.describe(budget.runLimit ?? 0)}`,
     ...(statedCost === null ? [] : [`an answer has stated a cost of ${budget.describe(statedCost)}`]),
     ...(rowsSkipped > 0
       ? [

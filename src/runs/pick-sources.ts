@@ -230,7 +230,7 @@ async function waitForAnswers(
     // In this order: what was answered between the two is in the second.
     const prospect = await retryWhileUnavailable(() => readProspect(deps.db, of), retryOptions)
     const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, of), retryOptions)
-    const nowLeft = budget.remaining(usage, source.name)
+    const nowLeft = budget.remaining(usage)
     if (nowLeft >= enough) return true
     if (nowLeft !== left) changedAt = performance.now()
     left = nowLeft

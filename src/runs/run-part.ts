@@ -293,7 +293,7 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   const budgeted = prepared.map((part) => ({
     ...part,
     service: part.deps.service,
-    budget: budgetOf(part, options),
+    budget: budgetOf(part.deps, options),
   }))
   const id = await retryWhileUnavailable(
     async () => runs.insertRun(db, { ...inserted, bound: toRunBound(budgeted, await readOverruns(db)) }),
@@ -314,20 +314,10 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
 
 /** What a service may spend in a run. */
 export const budgetOf = (
-  {
-    deps,
-    sources,
-  }: {
-    readonly deps: Pick<RunDeps, 'adapter' | 'policy' | 'serviceBudget'>
-    readonly sources: readonly Source[]
-  },
+  { adapter, policy, serviceBudget }: Pick<RunDeps, 'adapter' | 'policy' | 'serviceBudget'>,
   options: Pick<StartRunOptions, 'budget' | 'mixed'>,
 ): RunBudget =>
-  createBudget(
-    { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null },
-    options,
-    sources.map(({ mapping }) => mapping),
-  )
+  createBudget({ credits: adapter.credits, price: policy.price, own: serviceBudget ?? null }, options)
 
 /** As in the middle of a run: Postgres was reached a moment ago. */
 const startWait = ({ log }: Pick<RunDeps, 'log'>, { signal }: StartRunOptions) => ({

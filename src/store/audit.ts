@@ -13,7 +13,6 @@ type AuditAction =
   | 'cancel'
   | 'pause'
   | 'resume'
-  | 'job retry'
   | 'job cancel'
   | 'follow install'
   | 'follow remove'

@@ -16,8 +16,6 @@ export interface RunBound {
   readonly isInCredits: boolean
   /** Null: unlimited. */
   readonly limit: number | null
-  /** Of it, the most for a source. */
-  readonly sources: Readonly<Record<string, number>>
   /** By the number of each service. */
   readonly services: Readonly<Record<number, ServiceBound>>
 }
@@ -34,7 +32,6 @@ export interface ServiceBound {
 export interface BudgetUsage {
   /** In units: billed, in doubt, under way, and waiting to be requested for the run. */
   readonly spent: number
-  readonly bySource: Readonly<Record<string, number>>
   /** Of it, at one service. */
   readonly own: number
   /** What lookups of that service cost at most, in units, by their kind, as its answers say by now. */
@@ -52,7 +49,7 @@ const JOB_CLASS = sql`case when j.is_company then 'company' else 'person' end`
  * - `budget (id, bound, spenders)`. `spenders`: the runs that share it.
  * - `cost (service_id, kind, credits, units)`: the most that a lookup may cost, as described, or as an answer
  *   stated if that is more.
- * - `used (service_id, source, units)`: what is billed, in doubt and under way.
+ * - `used (service_id, units)`: what is billed, in doubt and under way.
  *
  * All is found by indexes of the run: its rows of `spend` (accepted jobs included), its leases, and the jobs that
  * it submits. A statement that decides by it runs under `lockBudget`, because of a lease that was committed after
@@ -75,14 +72,13 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
        where ${run}
     ), spent as materialized (
       select s.service_id,
-             s.source,
              ${pricedAsSql(sql`s.endpoint`)} as class,
              sum(s.credits + s.credits_in_doubt) as credits,
              max(s.overrun) as overrun
         from budget
         join fillrate.spend s
           on s.run_id = any(budget.spenders)
-       group by 1, 2, 3
+       group by 1, 2
     ), cost as materialized (
       select v.service_id,
              m.kind,
@@ -109,17 +105,14 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
        ) c
     ), used as materialized (
       select service_id,
-             source,
              sum(units) as units
         from (
           select s.service_id,
-                 s.source,
                  s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)} as units
             from spent s
            cross join budget
           union all
           select h.service_id,
-                 coalesce(h.source, ''),
                  coalesce(cost.units, 1)
             from budget
             join fillrate.lookups h
@@ -130,7 +123,6 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
              and cost.kind = h.kind
           union all
           select j.service_id,
-                 m.source,
                  m.credits::numeric * ${unitSql(sql`j.service_id`, JOB_CLASS)}
             from budget
             join fillrate.jobs j
@@ -138,21 +130,20 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
              and j.state = 'submitting'
            cross join lateral jsonb_each_text(j.credits_by_source) as m (source, credits)
         ) part
-       group by 1, 2
+       group by 1
     )`
 
 /** SQL: what waits to be requested for the run of `budgetSql`, as `used`. */
 const pendingSql = sql`(
       select p.service_id,
-             coalesce(p.source, '') as source,
              p.lookups * coalesce(cost.units, 1) as units
         from budget
        cross join lateral (
-         select service_id, kind, source, count(*) as lookups
+         select service_id, kind, count(*) as lookups
            from fillrate.lookups
           where is_pending
             and run_id = budget.id
-          group by 1, 2, 3
+          group by 1, 2
        ) p
         left join cost
           on cost.service_id = p.service_id
@@ -164,15 +155,6 @@ const usageColumns = (service: number | null, isWithPending: boolean): RawBuilde
     ? sql`(select * from used union all select * from ${pendingSql} as waiting)`
     : sql`used`
   return sql`coalesce((select round(sum(units), 6) from ${all} as u), 0)::float8 as spent,
-           (
-             select coalesce(jsonb_object_agg(source, units), '{}')
-               from (
-                 select source,
-                        round(sum(units), 6) as units
-                   from ${all} as u
-                  group by 1
-               ) s
-           ) as "bySource",
            coalesce((select round(sum(units), 6) from ${all} as u where service_id = ${service}::smallint), 0)::float8 as own,
            (select coalesce(jsonb_object_agg(kind, units), '{}') from cost where service_id = ${service}::smallint) as costs`
 }
@@ -226,10 +208,7 @@ export async function lockBudget(tx: Tx, run: number): Promise<void> {
        for no key update`.execute(tx)
 }
 
-/**
- * SQL: the CTEs of what a budget still pays of a service, behind those of `budgetSql`: `room (units)` in all, and `source_room (source, units)`
- * of the sources with a budget of their own.
- */
+/** SQL: the CTE `room (units)` of what a budget still pays of a service, behind those of `budgetSql`. */
 export const roomSql = (service: number): RawBuilder<unknown> => sql`
     room as materialized (
       select least(
@@ -246,17 +225,6 @@ export const roomSql = (service: number): RawBuilder<unknown> => sql`
            from used
           where service_id = ${service}
        ) own_used
-    ), source_room as materialized (
-      select m.source,
-             m.units::numeric - coalesce(u.units, 0) as units
-        from budget
-       cross join lateral jsonb_each_text(bound -> 'sources') as m (source, units)
-        left join (
-          select source, sum(units) as units
-            from used
-           group by 1
-        ) u
-          on u.source = m.source
     )`
 
 /** What a lookup may cost where it is leased or put into a job, and whether a budget bounds how many are. */
@@ -283,50 +251,26 @@ export const mostSql = (
   kind: RawBuilder<unknown>,
 ): RawBuilder<unknown> => sql`(${mostOfKindsSql(service, bounding)} ->> ${kind})::numeric`
 
-/** SQL: a lookup of this kind, service and source is paid, were it the only one. */
-export const isPaidSql = (
-  service: number,
-  kind: RawBuilder<unknown>,
-  source: RawBuilder<unknown>,
-): RawBuilder<boolean> => sql`exists (
+/** SQL: a lookup of this kind and service is paid, were it the only one. */
+export const isPaidSql = (service: number, kind: RawBuilder<unknown>): RawBuilder<boolean> => sql`exists (
   select
     from room
     join cost
       on cost.service_id = ${service}
      and cost.kind = ${kind}
      and cost.units <= room.units
-   where not exists (
-     select
-       from source_room s
-      where s.source = ${source}
-        and s.units < cost.units
-   )
 )`
 
-/** SQL: those of `claimed`, which has `kind`, `source` and a place (`n`), that the budget pays, in their order. */
+/** SQL: those of `claimed`, which has `kind` and a place (`n`), that the budget pays, in their order. */
 export const paidSql = (service: number): RawBuilder<unknown> => sql`
       select *
         from (
-          select *,
-                 sum(units) over (order by n) as of_all
-            from (
-              select claimed.*,
-                     cost.units,
-                     sum(cost.units) over (
-                       partition by claimed.source
-                       order by claimed.n
-                     ) as of_source
-                from claimed
-                join cost
-                  on cost.service_id = ${service}
-                 and cost.kind = claimed.kind
-            ) priced
-           where not exists (
-             select
-               from source_room s
-              where s.source = priced.source
-                and s.units < priced.of_source
-           )
+          select claimed.*,
+                 sum(cost.units) over (order by claimed.n) as of_all
+            from claimed
+            join cost
+              on cost.service_id = ${service}
+             and cost.kind = claimed.kind
         ) payable
        where of_all <= (select units from room)`
 
@@ -345,7 +289,7 @@ export async function readProspect(db: Connection, { run, service }: RunService)
              when ${hasLeasesSql(run)}
                or exists (select from fillrate.jobs where run_id = ${run} and state = 'submitting')
                or exists (select from fillrate.lookups p
-                           where p.is_pending and p.run_id = ${run} and p.service_id = ${service} and ${isSoon} and ${isPaidSql(service, sql`p.kind`, sql`p.source`)})
+                           where p.is_pending and p.run_id = ${run} and p.service_id = ${service} and ${isSoon} and ${isPaidSql(service, sql`p.kind`)})
                then 'calls'
              when exists (select from fillrate.jobs
                            where run_id = ${run} and most is not null and (state in ('submitted', 'in_doubt') or release_at is not null))
@@ -358,15 +302,12 @@ export async function readProspect(db: Connection, { run, service }: RunService)
 export interface ShownUsage extends BudgetUsage {
   /** Of it, what is billed, or may be because the answer was lost. */
   readonly billed: number
-  readonly billedBySource: Readonly<Record<string, number>>
 }
 
 /** SQL: what a page shows of the run of `budgetSql`: the columns, and FROM. */
 const shownSql = sql`${usageColumns(null, false)}, billed.* from (
-  select round(coalesce(sum(units), 0), 6)::float8 as billed,
-         coalesce(jsonb_object_agg(source, round(units, 6)), '{}') as "billedBySource"
-    from (select source, sum(s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)}) as units
-            from spent s cross join budget group by source) s) billed`
+  select round(coalesce(sum(s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)}), 0), 6)::float8 as billed
+    from spent s cross join budget) billed`
 
 /** The budget that all runs of live sync share on a day, by Postgres's clock, and what it has spent. */
 export interface DayUsage extends ShownUsage {
@@ -390,13 +331,12 @@ interface RunBudgetUsage extends ShownUsage {
   readonly isScheduled: boolean
   /** Null is unlimited. */
   readonly limit: number | null
-  readonly sources: readonly string[]
 }
 
 /** The budgets of the runs in progress, except those of live sync, which share the budget of the day. */
 export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
   const { rows } = await sql<Omit<RunBudgetUsage, keyof ShownUsage>>`
-    select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit", sources
+    select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit"
       from fillrate.runs
      where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}'
      order by id`.execute(db)

@@ -97,7 +97,7 @@ const toList = (schedules: Observer['schedules']) =>
  * anew from the end of what explains it, as that takes its time to be made up for. Without a daemon all
  * wait for the same: the gravest and oldest speaks for all.
  */
-const lateSql = (spent: RawBuilder<unknown>) => sql`
+const lateSql = (isBudgetSpent: boolean) => sql`
   waiting_changes as (
     select q.source,
            q.is_import,
@@ -119,12 +119,7 @@ const lateSql = (spent: RawBuilder<unknown>) => sql`
            ) as waiting
       from waiting_changes q
      cross join daemon
-     where not exists (
-             select
-               from ${spent}
-              where spent.source is null
-                 or spent.source = q.source
-           )
+     where not ${isBudgetSpent}::boolean
        and greatest(q.oldest_at, ${explainedUntilSql(IS_ABOUT_SOURCE)})
              < now() - case when q.is_import then ${IMPORT_BEHIND} else ${BEHIND} end
      group by q.source
@@ -239,7 +234,7 @@ const rejectedSql = sql`
  * SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. An expired job is forgotten after a day, or with the next delivery.
  * A budget below the backlog is a choice: only edits may not wait for it.
  */
-const restSql = (spent: RawBuilder<unknown>) => sql`
+const restSql = (isBudgetSpent: boolean, bound: DayUsage['bound']) => sql`
   jobs_overdue as (
     select 'jobs_overdue' as kind,
            s.name as service,
@@ -268,22 +263,21 @@ const restSql = (spent: RawBuilder<unknown>) => sql`
   ), budget_used as (
     select 'budget_used' as kind,
            null as service,
-           s.source,
+           null as source,
            now() as since,
            jsonb_build_object(
-             'limit', s."limit",
-             'unit', s.unit,
+             'limit', ${bound?.limit ?? null}::float8,
+             'unit', ${bound?.isInCredits === true ? 'credits' : null}::text,
              'waiting', w.edits,
              'until', date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' + interval '1 day'
            ) as details
-      from ${spent}
-     cross join lateral (
+      from (
        select sum(rows)::bigint as edits
-         from waiting_changes q
+         from waiting_changes
         where not is_import
-          and (s.source is null or q.source = s.source)
      ) w
      where w.edits > 0
+       and ${isBudgetSpent}::boolean
   ), database_away as (
     select 'database_away' as kind,
            null as service,
@@ -321,9 +315,8 @@ const OBSERVED = [
  * know its schedules yet does not see that one is late any more. The one definition of every condition.
  */
 export async function shownSql(db: Connection, observer: Observer): Promise<RawBuilder<unknown>> {
-  const budgets = jsonBatch(listSpentBudgets(await readDayBudget(db)))
-  const spent = (name: string) =>
-    sql`jsonb_to_recordset(${budgets}) as ${sql.ref(name)} (source text, "limit" float8, unit text)`
+  const { bound, spent } = await readDayBudget(db)
+  const isBudgetSpent = bound !== null && bound.limit !== null && spent >= bound.limit
   const facts = [
     actorsSql,
     circuitSql,
@@ -331,9 +324,9 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
     throttledSql,
     failedRunsSql,
     lateSchedulesSql(observer),
-    lateSql(spent('spent')),
+    lateSql(isBudgetSpent),
     rejectedSql,
-    restSql(spent('s')),
+    restSql(isBudgetSpent, bound),
   ]
   return sql`
     with ${sql.join(facts)}, observed as (
@@ -370,14 +363,4 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
           or r.kind <> 'database_away'
          and r.seen_at > now() - ${HOLD}
     )`
-}
-
-/** The budget of a day if it is spent, or else the parts of it that are. */
-function listSpentBudgets({ bound, spent, bySource }: DayUsage) {
-  if (bound === null) return []
-  const unit = bound.isInCredits ? 'credits' : null
-  if (bound.limit !== null && spent >= bound.limit) return [{ source: null, limit: bound.limit, unit }]
-  return Object.entries(bound.sources)
-    .filter(([source, limit]) => (bySource[source] ?? 0) >= limit)
-    .map(([source, limit]) => ({ source, limit, unit }))
 }

@@ -100,7 +100,7 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
           limit: sql`${ids.length * size}::integer`,
           bulk: [{ kinds, isTaken: sql`true` }],
           single: null,
-          ...(isBounded && { condition: isPaidSql(service, sql`l.kind`, sql`l.source`) }),
+          ...(isBounded && { condition: isPaidSql(service, sql`l.kind`) }),
         })}) c
     ), paid as (${isBounded ? paidSql(service) : sql`select * from claimed`}
     ), expected as materialized (
@@ -404,11 +404,6 @@ export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string
      where key = any(${[...keys]}::uuid[]) and state in ('submitting', 'submitted', 'in_doubt', 'unread')`.execute(
     tx,
   )
-}
-
-/** Makes a job that the service did not accept due now, without the rest of its backoff. */
-export async function submitJobNow(tx: Tx, id: string): Promise<void> {
-  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
 }
 
 /**

@@ -56,7 +56,7 @@ const leaseSql = ({
   const single = kindsOfEndpoint(endpoint)
   const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
   const isUntried = untried ? sql`l.reason is null` : sql`true`
-  const isPaid = isBounded ? isPaidSql(service, sql`l.kind`, sql`l.source`) : sql`true`
+  const isPaid = isBounded ? isPaidSql(service, sql`l.kind`) : sql`true`
   const claimed = claimPendingSql({
     run,
     service,

@@ -120,7 +120,6 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
   await sql`
     update fillrate.runs
        set sources = ${inArraySql(sql`sources`, names)},
-           bound = bound || jsonb_build_object('sources', ${keySql(sql`(bound -> 'sources')`, names)}),
            totals = totals || ${inTotals('rows_by_source', keySql)} || ${inTotals('unread_over_budget', listSql)}
                            || ${inTotals('unread_sources', listSql)} || ${inTotals('skipped_cells', cellsSql)}
                            || ${inTotals('fill_rates', keySql)}

@@ -1,18 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SkippedGroup } from '../domain/report/run.ts'
 import { parseExactJson } from '../domain/json.ts'
-import type { RowState } from '../domain/row.ts'
 import { describeSkip, MAX_LISTED_VALUES, type SkippedCell } from '../domain/skipped-cell.ts'
 import { withServiceNames } from './services.ts'
-import {
-  inSourceSql,
-  jsonBatch,
-  parseColumns,
-  readPages,
-  type SourceFilter,
-  unnestByRow,
-  type WithText,
-} from './sql.ts'
+import { inSourceSql, jsonBatch, parseColumns, type SourceFilter, unnestByRow, type WithText } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -133,15 +124,14 @@ export async function replaceSkippedCells(
 /** Which skipped cells: null is all. */
 interface SkippedFilter {
   readonly source?: SourceFilter
-  /** Of rows in these states. */
-  readonly states?: readonly RowState[] | null
   readonly run?: number | null
 }
 
-const matchesSkippedSql = ({ source = null, states = null, run = null }: SkippedFilter) => sql`
+/** SQL: the cell `c` is one of them, and its row is not deleted. */
+const matchesSkippedSql = ({ source = null, run = null }: SkippedFilter) => sql`
   ${inSourceSql(sql`c.source`, source)}
   and ${run === null ? sql`true` : sql`c.run_id = ${run}`}
-  and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.deleted_at is null and r.state = any(${[...states]}::text[]))`}`
+  and not exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.deleted_at is not null)`
 
 type StoredGroup = Omit<SkippedGroup, 'description' | 'values'> & { readonly values: string }
 
@@ -174,59 +164,31 @@ export async function groupSkippedCells(
   }))
 }
 
-/** A skipped cell with its row. */
-export interface SkippedRow extends SkippedCell {
-  readonly source: string
-  readonly key: string
-  /** The state of its row. */
-  readonly state: RowState
-  /** The reason in words. */
-  readonly description: string
-  readonly run: number | null
-  readonly skipped_at: Date
-  /** The service whose record had the value. Absent: the database knows one alone. */
+/** A skipped cell, with the service whose record had the value. Absent: the database knows one alone. */
+export interface SkippedCellOfService extends SkippedCell {
   readonly service?: string
 }
 
-interface StoredSkippedRow extends Omit<SkippedRow, 'description' | 'service'> {
-  readonly service_id: number | null
-}
-
-async function selectSkipped(
+/** The skipped cells of one row. */
+export async function listSkippedCellsOfRow(
   db: Connection,
-  where: RawBuilder<unknown>,
-  limit: number | null = null,
-): Promise<SkippedRow[]> {
-  const { rows } = await sql<WithText<StoredSkippedRow, 'value'>>`
-    select c.source,
-           c.key,
-           r.state,
-           c."column",
+  source: string,
+  key: string,
+): Promise<SkippedCellOfService[]> {
+  type Stored = SkippedCell & { readonly service_id: number | null }
+  const { rows } = await sql<WithText<Stored, 'value'>>`
+    select c."column",
            c.reason,
            c.detail,
            c.value::text as value,
-           c.run_id as run,
-           c.skipped_at,
            (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
-      from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null
-     where ${where} order by c.source, c.key, c."column" limit ${limit}`.execute(db)
-  const named = await withServiceNames(db, parseColumns<StoredSkippedRow, 'value'>(rows, ['value']))
-  return named.map((row) => ({ ...row, description: describeSkip(row) }))
+      from fillrate.skipped_cells c
+      join fillrate.rows r
+        on r.source = c.source
+       and r.key = c.key
+       and r.deleted_at is null
+     where c.source = ${source}
+       and c.key = ${key}
+     order by c."column"`.execute(db)
+  return withServiceNames(db, parseColumns<Stored, 'value'>(rows, ['value']))
 }
-
-/** The skipped cells of one row. */
-export const listSkippedCellsOfRow = (db: Connection, source: string, key: string): Promise<SkippedRow[]> =>
-  selectSkipped(db, sql`c.source = ${source} and c.key = ${key}`)
-
-/** Skipped cells in the order of source, key and column, page by page. */
-export const iterateSkippedCells = (
-  db: Connection,
-  filter: SkippedFilter,
-  size?: number,
-): AsyncGenerator<SkippedRow[]> =>
-  readPages<SkippedRow>((after, limit) => {
-    const beyond = after
-      ? sql`(c.source, c.key, c."column") > (${after.source}, ${after.key}, ${after.column})`
-      : sql`true`
-    return selectSkipped(db, sql`${matchesSkippedSql(filter)} and ${beyond}`, limit)
-  }, size)

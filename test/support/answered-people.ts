@@ -74,7 +74,7 @@ export async function answeredPeople(
       deps,
       {
         id: 1,
-        budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
+        budget: new RunBudget(null, BUILT_IN_SERVICE.credits),
         service: 0,
       },
       pass,

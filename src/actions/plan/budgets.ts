@@ -19,12 +19,6 @@ export interface WantedStep {
   readonly more: number
 }
 
-/** A source with its services. */
-export interface WantedSource {
-  readonly budget: number
-  readonly steps: readonly WantedStep[]
-}
-
 /** What budgets pay of the lookups of a service. */
 export interface PaidLookups {
   readonly certain: KindCounts
@@ -34,36 +28,26 @@ export interface PaidLookups {
 
 /** A step with the lookups that budgets pay. */
 interface Step {
-  readonly source: WantedSource
   readonly account: Account
   readonly certain: Record<keyof KindCounts, number>
   most: number
 }
 
 /**
- * Bounds wanted lookups by the budgets of their sources and services, and by the budget of all together.
+ * Bounds wanted lookups by the budgets of their services, and by the budget of all together.
  * Of a budget that does not pay all certain lookups, it takes the fewest that use it up, which are the dearest.
  * @returns what each service may be requested with, and the most lookups of all services together
  */
 export function payWanted(
-  sources: readonly WantedSource[],
+  wanted: readonly WantedStep[],
   accounts: readonly Account[],
   total: number,
 ): { readonly paid: readonly PaidLookups[]; readonly max: number } {
-  const steps = sources.flatMap((source) =>
-    source.steps.map(({ account, certain, more }): Step => ({
-      source,
-      account,
-      certain: { ...certain },
-      most: sumOf(certain) + more,
-    })),
-  )
-  const ofSources = sources.map((source) =>
-    payFrom(
-      source.budget,
-      steps.filter((step) => step.source === source),
-    ),
-  )
+  const steps = wanted.map(({ account, certain, more }): Step => ({
+    account,
+    certain: { ...certain },
+    most: sumOf(certain) + more,
+  }))
   const ofService = (account: Account): Step[] => steps.filter((step) => step.account === account)
   const ofServices = accounts.map((account) => payFrom(account.budget, ofService(account)))
   const ofAll = payFrom(total, steps)
@@ -72,7 +56,7 @@ export function payWanted(
     const certain = byKind((kind) => sum(own.map((step) => step.certain[kind])))
     return { certain, max: Math.min(ofAll, ofServices[n] ?? 0, sum(own.map(({ most }) => most))) }
   })
-  return { paid, max: Math.min(ofAll, sum(ofSources), sum(paid.map(({ max }) => max))) }
+  return { paid, max: Math.min(ofAll, sum(paid.map(({ max }) => max))) }
 }
 
 /** Bounds the lookups that a budget pays. @returns the most of them together */

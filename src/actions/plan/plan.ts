@@ -10,7 +10,7 @@ import { costOf, roundCredits, sumCosts, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
-import { payWanted, type Account, type PaidLookups, type WantedSource } from './budgets.ts'
+import { payWanted, type Account, type PaidLookups, type WantedStep } from './budgets.ts'
 import { planSource } from './funnel.ts'
 import { LookupEstimate, sumCredits, sumOf, type KindCounts } from './lookup-estimate.ts'
 import type { PlannedCalls, PlannedService, PlanOptions } from './report.ts'
@@ -36,15 +36,13 @@ export async function createPlan(
   const names = planned.flatMap(({ sources }) => sources.map(({ name }) => name))
   const paused = await pauses.filterPaused(db, [...new Set([...names, ...leftOut.keys()])].sort())
   const sources: SourcePlan[] = []
-  const wanted: WantedSource[] = []
+  const wanted: WantedStep[] = []
   for (const steps of listSteps(services)) {
     const [first] = steps
     if (first === undefined || paused.includes(first.source.name)) continue
-    const { mapping } = first.source
     const walk = new SourceWalk(steps)
     sources.push(await planSource(first, walk, options))
-    const budget = mapping.budget ?? Infinity
-    wanted.push({ budget, steps: walk.wanted })
+    wanted.push(...walk.wanted)
   }
   const accounts = services.map(({ account }) => account)
   const bounds = payWanted(wanted, accounts, total ?? Infinity)
@@ -95,7 +93,7 @@ function openAccount(
   options: PlanOptions,
 ): Account {
   const { credits } = deps.adapter
-  const budget = createBudget({ credits, price: deps.policy.price, own }, options, [])
+  const budget = createBudget({ credits, price: deps.policy.price, own }, options)
   const most = byKind((kind) => budget.charge({ kind }))
   const least = Math.min(...Object.values(credits.least))
   return {

@@ -1,8 +1,6 @@
 import { Exit, createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
-import { parseText } from '../options.ts'
 import type { Proposal, ProposedSource } from '../../init/proposal.ts'
-import type { ConfigTarget } from '../../init/target.ts'
 import { pluralize, sanitize } from '../../util/text.ts'
 import { wrapText, type Output } from '../terminal.ts'
 import { renderFields, renderText } from '../views/layout.ts'
@@ -16,31 +14,27 @@ export const initCommand = defineCommand(
         'count. No run touches a source until a person has taken out its line `reviewed: false`. Writes nothing to ' +
         'the database.',
     )
-    .argument('[TABLE...]', 'tables or schemas to draft sources of, such as crm.contacts; default: all')
-    .option('--out <FILE>', 'the file to write; default: fillrate.config.ts', parseText, null)
-    .option('--force', 'overwrite the file if it exists', false),
+    .argument('[TABLE...]', 'tables or schemas to draft sources of, such as crm.contacts; default: all'),
   {
     group: 'setup',
     examples: [
       ['fillrate init', ''],
       ['fillrate init crm.contacts crm.accounts', 'two tables'],
-      ['fillrate init --out new.config.ts', 'a second file, to compare with the current configuration'],
     ],
 
     async handler(call) {
       const { proposeSources } = await import('../../init/propose.ts')
-      const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
+      const { refuseConfigured, writeDraft } = await import('../../init/target.ts')
       const { renderConfig } = await import('../../init/config-text.ts')
-      const { flags, args, cwd, stdout } = call
-      const target = resolveConfigTarget({ cwd, out: flags.out, force: flags.force })
+      const { args, cwd, stdout } = call
+      refuseConfigured(cwd)
       const db = await useDatabase(call)
       const proposal = await proposeSources(db, args[0])
-      const hasSources = proposal.sources.length > 0
-      if (hasSources) await writeConfig(target, renderConfig(proposal))
+      const written = proposal.sources.length > 0 ? await writeDraft(cwd, renderConfig(proposal)) : null
       return {
-        json: { written: hasSources ? target.path : null, ...proposal },
-        text: () => [...renderProposal(proposal, stdout), ...renderInitEnd(proposal, target, stdout)],
-        exit: hasSources ? Exit.done : Exit.failed,
+        json: { written, ...proposal },
+        text: () => [...renderProposal(proposal, stdout), ...renderInitEnd(proposal, stdout)],
+        exit: written === null ? Exit.failed : Exit.done,
       }
     },
   },
@@ -85,8 +79,7 @@ export const FIRST_STEPS = [
 ] as const
 
 /** What was written and follows; or why nothing was. */
-function renderInitEnd(proposal: Proposal, target: ConfigTarget, output: Output): string[] {
-  const { displayPath, isFound } = target
+function renderInitEnd(proposal: Proposal, output: Output): string[] {
   const wrap = (text: string): string[] => ['', ...wrapText(text, output.textColumns)]
   if (proposal.sources.length === 0)
     return wrap(
@@ -94,13 +87,10 @@ function renderInitEnd(proposal: Proposal, target: ConfigTarget, output: Output)
         ? 'Nothing was written. This role may read no table of this database: look at DATABASE_URL, or grant it the tables.'
         : 'Nothing was written. No table that could be read holds email addresses, profiles or domains in at least half of its sampled rows, and columns named as fields. To write the configuration by hand, begin with fillrate.config.example.ts of the package.',
     )
-  const other = isFound ? '' : ` --config ${displayPath}`
-  const commands = FIRST_STEPS.map(
-    ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
-  )
+  const commands = FIRST_STEPS.map(([verb, why]) => [`fillrate ${verb}`, why] as const)
   return [
     ...wrap(
-      `${output.paint('good', '✓')} Wrote ${displayPath}. Read it: choose whom each source must not look up, then take out its line \`reviewed: false\`. Until then every run leaves it out.`,
+      `${output.paint('good', '✓')} Wrote fillrate.config.ts. Read it: choose whom each source must not look up, then take out its line \`reviewed: false\`. Until then every run leaves it out.`,
     ),
     'Next:',
     ...renderFields(output, commands, 'type'),

@@ -1,7 +1,6 @@
 import { pluralize } from '../../util/text.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
-import { actOnJob } from '../job-action.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
@@ -10,11 +9,10 @@ import { renderFields } from '../views/layout.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
-    .summary('queues failed rows again for the next run, or a job that the service did not accept')
+    .summary('queues failed rows again for the next run')
     .description(
       'Makes failed rows due, so that the next run picks them. A row with a stored record is written without a ' +
-        'call; a failed lookup is requested again. A job in doubt may have reached the service, and is not sent ' +
-        'again.',
+        'call; a failed lookup is requested again.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(
@@ -26,26 +24,18 @@ export const retryCommand = defineCommand(
       ),
     )
     .option('--reason <TEXT>', 'rows whose reason contains this text, ignoring case', parseText, null)
-    .option('--dry-run', 'count the rows without queueing them', false)
-    .option(
-      '--job <ID>',
-      'a bulk job instead of rows: the next run submits it, without waiting longer',
-      parseText,
-      null,
-    ),
+    .option('--dry-run', 'count the rows without queueing them', false),
   {
     group: 'work',
     examples: [
       ['fillrate retry contacts --reason "unique conflict"', 'after resolving the conflict'],
       ['fillrate retry --state undone', 'rows that were undone'],
       ['fillrate retry --state emptied', 'rows that a person has emptied, from their stored records'],
-      ['fillrate retry --job job_4711', 'a job that the service did not accept'],
     ],
 
     async handler(call) {
       const [sources] = call.args
-      const { state: states, reason, dryRun, job } = call.flags
-      if (job !== null) return actOnJob(call, 'retry', job)
+      const { state: states, reason, dryRun } = call.flags
       const { app } = await useApp(call)
       const report = await auditCommand(
         app.db,

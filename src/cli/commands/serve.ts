@@ -1,6 +1,6 @@
-import { readEnvironment, type Environment } from '../../config/environment.ts'
+import type { Environment } from '../../config/environment.ts'
 import { CLOSING_MESSAGE, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
-import { hostOption, portOption } from '../options.ts'
+import { portOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { useApp } from '../settings.ts'
@@ -13,8 +13,7 @@ export const serveCommand = defineCommand(
       'Receives the webhooks of bulk jobs until stopped, and writes their records back, so that a run need not wait ' +
         'for them. The dashboard is at /, the Prometheus metrics at /metrics.',
     )
-    .addOption(portOption)
-    .addOption(hostOption),
+    .addOption(portOption),
   {
     group: 'work',
     examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
@@ -24,13 +23,9 @@ export const serveCommand = defineCommand(
 
     async handler(call) {
       const { flags, stdout, signal } = call
-      const given = readEnvironment(call.env)
-      const host = flags.host ?? given.host
-      const { app, environment, config } = await useApp(call, {
-        changes: { port: flags.port ?? given.port, host },
-      })
+      const { app, environment, config } = await useApp(call, { port: flags.port })
       const { publicUrl } = environment
-      const describeDashboard = await createDashboardLine({ ...environment, host }, stdout)
+      const describeDashboard = await createDashboardLine(environment, stdout)
       const describe = (address: string): string[] => [
         `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/${config.serviceNames.length === 0 ? toWebhookPath(null) : 'NAME'}`)} until stopped.`,
         describeDashboard(address),

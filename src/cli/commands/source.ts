@@ -13,28 +13,24 @@ export const sourceCommand = defineCommand(
     )
     .addArgument(new Argument('<rename>', 'what to do').choices(['rename']))
     .argument('<OLD>', 'a name that is no longer in the configuration')
-    .argument('<NEW>', 'its name in the configuration')
-    .option('--dry-run', 'show how many rows would be renamed, without doing it', false),
+    .argument('<NEW>', 'its name in the configuration'),
   {
     group: 'setup',
     examples: [['fillrate source rename contacts people', 'after renaming it in the configuration']],
 
     async handler(call) {
       const [, name, newName] = call.args
-      const { dryRun } = call.flags
       const { renameSource } = await import('../../actions/configured-sources.ts')
       const { app } = await useApp(call)
       const renamed = await auditCommand(
         app.db,
-        dryRun ? null : { action: 'source rename', parameters: { sources: [name], renamed_to: newName } },
-        () => renameSource(app.db, app, name, newName, { dryRun }),
+        { action: 'source rename', parameters: { sources: [name], renamed_to: newName } },
+        () => renameSource(app.db, app, name, newName),
         ({ rows }) => ({ outcome: 'done', detail: pluralize(rows, 'row') }),
       )
       return {
         json: renamed,
-        text: () => [
-          `${dryRun ? 'Dry run: ' : ''}${name} ${dryRun ? 'would become' : 'is now'} ${newName}, with ${pluralize(renamed.rows, 'row')}.`,
-        ],
+        text: () => [`${name} is now ${newName}, with ${pluralize(renamed.rows, 'row')}.`],
       }
     },
   },

@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
-import { hostOption, portOption } from '../options.ts'
+import { portOption } from '../options.ts'
 import { readConfig, readSettings } from '../settings.ts'
 import { createDashboardLine } from './serve.ts'
 
@@ -14,8 +14,7 @@ export const startCommand = defineCommand(
         'one is rejected. The first SIGTERM lets current work finish, the second stops immediately; both save the ' +
         'state.',
     )
-    .addOption(portOption)
-    .addOption(hostOption),
+    .addOption(portOption),
   {
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
@@ -29,7 +28,6 @@ export const startCommand = defineCommand(
         ...given,
         databaseUrl: requireDatabaseUrl(given),
         port: flags.port ?? given.port,
-        host: flags.host ?? given.host,
       }
       const { openApp } = await import('../../app.ts')
       const { renderSchedule } = await import('../views/status.ts')

@@ -214,8 +214,8 @@ function spendFields({ today, last_30_days: month, budgets, services = [] }: Spe
   ]
 }
 
-const describeBudget = ({ kind, run, source }: BudgetReport): string =>
-  `${BUDGET_NAMES[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
+const describeBudget = ({ kind, run }: BudgetReport): string =>
+  `${BUDGET_NAMES[kind]}${run === null ? '' : ` ${run}`}`
 
 /** `31 = 28 completed + 3 failed`. */
 function formatStates(states: Readonly<Record<string, number>>): string {

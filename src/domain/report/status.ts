@@ -97,7 +97,6 @@ const budget = object({
     .describe('whose budget: of a run in progress, or of live sync today'),
   unit: is.orAbsent(z.literal('credit').describe('what it counts, if not lookups')),
   run: is.orNull(is.count('the run; null: a budget of the day')),
-  source: is.orNull(is.text('the part of this source; null: all')),
   limit: is.orNull(is.count('in lookups or `unit`; null: unlimited')),
   spent: is.number('billed, or in doubt because the answer was lost'),
   left: is.orNull(

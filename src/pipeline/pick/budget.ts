@@ -1,8 +1,6 @@
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind, type ServiceCredits } from '../../domain/service/service.ts'
-import type { SourceMapping } from '../../domain/mapping.ts'
 import {
-  listSourceBudgets,
   roundCredits,
   shareOfHighest,
   toLookupBudget,
@@ -12,7 +10,7 @@ import {
   type Price,
   type SingleEndpoint,
 } from '../../domain/spend.ts'
-import { formatMoney, pluralize, foldNames } from '../../util/text.ts'
+import { formatMoney, pluralize } from '../../util/text.ts'
 import type { BudgetUsage, RunBound, ServiceBound } from '../../store/budgets.ts'
 
 /** A budget in money is in lookups at the highest price. */
@@ -22,18 +20,15 @@ interface WeightedBudget extends MixedBudget {
 }
 
 /**
- * What a run may spend, in credits, of it what each source may, and what it left for lack of budget. A run picks no more than its
- * budget pays beside what already waits for it; whether a lookup is requested is decided where it is leased (`store/budgets.ts`).
+ * What a run may spend, in credits, and what it left for lack of budget. A run picks no more than its budget pays beside what already waits for it; whether a lookup is requested is decided where it is leased (`store/budgets.ts`).
  */
 export class RunBudget {
   readonly limit: number | null
   /** What lookups cost. */
   readonly credits: ServiceCredits
-  readonly #sourceLimits: ReadonlyMap<string, number>
   /** Of a budget that is shared, the most for this run. */
   readonly ownLimit: number | null
   readonly #weighted: WeightedBudget | null
-  readonly #spentSources = new Set<string>()
   /** What may be spent until the current source's share ends; null: the whole budget. */
   #shareEnd: number | null = null
   #skipped = 0
@@ -47,20 +42,17 @@ export class RunBudget {
 
   /**
    * @param limit credits; null is unlimited
-   * @param sourceLimits of it, the most for a source
    * @param ownLimit of it, the most for this run; null: all
    * @param weighted it is in money, and its lookups have several prices
    */
   constructor(
     limit: number | null,
-    sourceLimits: ReadonlyMap<string, number>,
     credits: ServiceCredits,
     ownLimit: number | null = null,
     weighted: WeightedBudget | null = null,
   ) {
     this.limit = limit
     this.credits = credits
-    this.#sourceLimits = sourceLimits
     this.ownLimit = ownLimit
     this.#weighted = weighted
   }
@@ -85,17 +77,15 @@ export class RunBudget {
   }
 
   get isUnlimited(): boolean {
-    return this.limit === null && this.ownLimit === null && this.#sourceLimits.size === 0
+    return this.limit === null && this.ownLimit === null
   }
 
-  /** Credits that a source may still spend, within the current share. @param spent null: it has no bound */
-  remaining(spent: BudgetUsage | null, source: string): number {
+  /** Credits that may still be spent, within the current share. @param spent null: it has no bound */
+  remaining(spent: BudgetUsage | null): number {
     if (spent === null) return Number.MAX_SAFE_INTEGER
     this.#costs = spent.costs
-    const leftOfSource = this.#leftOfSource(spent, source)
-    if (leftOfSource <= 0) this.#spentSources.add(source)
     const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.spent)
-    return Math.min(leftOfShare, leftOfSource, leftOf(this.ownLimit, spent.own))
+    return Math.min(leftOfShare, leftOf(this.ownLimit, spent.own))
   }
 
   /** The most that this run may spend of the whole budget; null is unlimited. */
@@ -111,14 +101,6 @@ export class RunBudget {
     return formatMoney({ amount: part === this.limit ? amount : roundCredits(part * highest), currency })
   }
 
-  /** What is used up, in words: the whole budget, or those of sources; of many tenants, their names. */
-  describeSpent(): string {
-    const spent = [...this.spentSources]
-    if (spent.length === 0) return `budget of ${this.describe(this.runLimit ?? 0)}`
-    if (spent.length > MAX_DESCRIBED) return `budgets of ${foldNames(spent.map(([source]) => source))}`
-    return `budget of ${spent.map(([source, part]) => `${this.describe(part)} for ${source}`).join(' and ')}`
-  }
-
   /** Its part of the bound that is stored with the run. @param most credits that an answer has stated lately, if that is more */
   toServiceBound(most: Readonly<Record<SingleEndpoint, number>>): ServiceBound {
     return {
@@ -126,19 +108,6 @@ export class RunBudget {
       unit: this.#weights ?? { person: 1, company: 1 },
       most: byKind((kind) => Math.max(this.credits.most[kind], most[endpointOf(kind)])),
     }
-  }
-
-  get sourceLimits(): Readonly<Record<string, number>> {
-    return Object.fromEntries(this.#sourceLimits)
-  }
-
-  /** Sources that have used up a budget of their own, with it. */
-  get spentSources(): ReadonlyMap<string, number> {
-    return new Map([...this.#sourceLimits].filter(([name]) => this.#spentSources.has(name)))
-  }
-
-  #leftOfSource(spent: BudgetUsage, source: string): number {
-    return leftOf(this.#sourceLimits.get(source) ?? null, spent.bySource[source])
   }
 
   /**
@@ -228,26 +197,24 @@ interface ServiceMoney {
 }
 
 /**
- * What a service may spend of the budget of all, and of it each source. A run and its plan go by it. Pure.
+ * What a service may spend of the budget of all. A run and its plan go by it. Pure.
  * @param options.budget of all, in lookups; null: unlimited
  * @param options.mixed the same in money, if lookups have several prices
  */
 export function createBudget(
   { credits, price, own }: ServiceMoney,
   { budget, mixed = null }: { readonly budget: number | null; readonly mixed?: MixedBudget | null },
-  sources: readonly Pick<SourceMapping, 'name' | 'budget'>[],
 ): RunBudget {
   const limit = mixed === null ? budget : toUnits(mixed.amount, mixed)
-  const ofSources = listSourceBudgets(sources)
   const lookups = toLookupBudget(own, [price])
   const ownLookups = lookups === 'unlimited' ? null : lookups
-  if (mixed === null) return new RunBudget(limit, ofSources, credits, ownLookups)
+  if (mixed === null) return new RunBudget(limit, credits, ownLookups)
   const weights = credits.isFlat ? shareOfHighest(price, mixed) : null
   const ownLimit =
     own !== null && typeof own === 'object'
       ? toUnits(own.amount, mixed)
       : ownLookups && ownLookups * Math.min(weights?.person ?? 1, weights?.company ?? 1)
-  return new RunBudget(limit, ofSources, credits, ownLimit, { ...mixed, weights })
+  return new RunBudget(limit, credits, ownLimit, { ...mixed, weights })
 }
 
 /**
@@ -265,12 +232,9 @@ export function toRunBound(
   return {
     isInCredits: parts.some(({ budget }) => !budget.credits.isFlat),
     limit: parts[0]?.budget.limit ?? null,
-    sources: Object.assign({}, ...parts.map(({ budget }) => budget.sourceLimits)) as Record<string, number>,
     services: Object.fromEntries(parts.map(toService)),
   }
 }
-
-const MAX_DESCRIBED = 3
 
 /** @param limit null is unlimited */
 const leftOf = (limit: number | null, spent = 0): number =>

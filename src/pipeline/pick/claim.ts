@@ -254,7 +254,7 @@ export async function requestLookups(
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = distinctLookups(requestable)
-  const remaining = run.budget.remaining(spent, source.name)
+  const remaining = run.budget.remaining(spent)
   const billable = await findBillable(tx, distinct, run, remaining)
   const selection = selectRows(
     requestable.map((lookup) => (lookup !== null && billable.has(lookup) ? lookupKey(lookup) : null)),

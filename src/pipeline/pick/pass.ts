@@ -129,13 +129,10 @@ export async function savePassCursor(deps: Pick<Deps, 'db' | 'service'>, pass: P
   await cursors.saveCursor(deps.db, source.name, mappingHash(source, deps.service), cursorPass)
 }
 
-/** Progress made for one service says nothing about another. Another budget, or another name, requires no full pass. */
+/** Progress made for one service says nothing about another. Another name requires no full pass. */
 const mappingHash = (source: Source, service: number): string =>
   createHash('sha256')
-    .update(
-      JSON.stringify({ ...source.mapping, budget: undefined, name: undefined }) +
-        (service === 0 ? '' : ` ${service}`),
-    )
+    .update(JSON.stringify({ ...source.mapping, name: undefined }) + (service === 0 ? '' : ` ${service}`))
     .digest('hex')
     .slice(0, 16)
 

@@ -269,7 +269,7 @@ export class Batch {
 
   #runOf = (worker: number) => ({
     id: this.#runs[worker] ?? 0,
-    budget: new RunBudget(null, new Map(), SERVICE.credits),
+    budget: new RunBudget(null, SERVICE.credits),
     service: serviceOf(worker),
   })
 

@@ -40,12 +40,11 @@ describe('--json', () => {
   })
 })
 
-test('FORCE_COLOR colors a pipe, NO_COLOR and --no-color do not', () => {
+test('FORCE_COLOR colors a pipe, unless it is 0', () => {
   expect(fillrate({}, 'rnu').stderr).not.toContain(ESCAPE)
   expect(fillrate({ FORCE_COLOR: '1' }, 'rnu').stderr).toContain(ESCAPE)
   expect(fillrate({ FORCE_COLOR: '' }, 'rnu').stderr).toContain(ESCAPE)
   expect(fillrate({ FORCE_COLOR: '0' }, 'rnu').stderr).not.toContain(ESCAPE)
-  expect(fillrate({ FORCE_COLOR: '1' }, 'rnu', '--no-color').stderr).not.toContain(ESCAPE)
 })
 
 describe('.env', () => {

@@ -6,6 +6,7 @@ import { openDatabase } from '../../../src/store/open.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import type { Ended } from '../../support/cli.ts'
+import { printDraft } from '../../support/init-folder.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from './command-line.ts'
 import { personSource } from '../../support/crm.ts'
@@ -115,7 +116,7 @@ test.each([
     expect(code).toBe(2)
   }
   expect(calls()).toBe(before)
-  const proposal = await fillrate('init', 'people', '--force', '--out', 'proposed.config.ts')
+  const proposal = await printDraft(url, 'people')
   for (const statement of statements) expect(proposal.stdout).toContain(statement)
   // What is printed is enough.
   await database.query(statements.join('\n'))
@@ -124,7 +125,7 @@ test.each([
 
 test('init asks for no policy in place of one that was made for the role and shows no row', async () => {
   await database.query(`create policy ${ROLE}_select on people for select to ${ROLE} using (id > 100)`)
-  const { code, stdout } = await fillrate('init', 'people', '--force', '--out', 'proposed.config.ts')
+  const { code, stdout } = await printDraft(url, 'people')
   expect(code).toBe(1)
   expect(stdout).toContain('people: row-level security shows this role no row of it')
   expect(stdout).not.toContain('CREATE POLICY')

@@ -28,14 +28,8 @@ describe.each(['start', 'serve'])('%s', (command) => {
   })
 
   test.each(['192.0.2.1', 'no-such-host.invalid'])('at %s, which this machine has not', async (host) => {
-    const { code, stderr } = await startFailing(
-      {},
-      command,
-      '--host',
-      host,
-      '--port',
-      String(await freePort()),
-    )
+    const port = String(await freePort())
+    const { code, stderr } = await startFailing({ FILLRATE_HOST: host, FILLRATE_PORT: port }, command)
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('FILLRATE_HOST') as string })
     expect(stderr).not.toContain('DATABASE_URL')
   })

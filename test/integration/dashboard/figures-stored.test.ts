@@ -11,7 +11,7 @@ const SCOPE = 'api.example.com 62af8704'
 const { contacts, accounts } = withAccounts.sources
 const config = {
   ...withAccounts,
-  sources: { contacts: { ...contacts, follow: true, budget: 100 }, accounts },
+  sources: { contacts: { ...contacts, follow: true }, accounts },
   liveSync: { budget: 100 },
 }
 let at: string
@@ -71,7 +71,7 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
       select '{"0": "${SCOPE}"}', trigger, '{contacts}', case when trigger = 'follow' then 'completed' else 'running' end, 'x',
              gen_random_uuid(), now() + interval '1 hour', case when trigger = 'follow' then now() end,
              jsonb_build_object('budget', budget, 'follow', trigger = 'follow'), name,
-             jsonb_build_object('isInCredits', false, 'limit', budget, 'sources', '{}'::jsonb, 'services', '{}'::jsonb)
+             jsonb_build_object('isInCredits', false, 'limit', budget, 'services', '{}'::jsonb)
         from (values ('follow', 100, 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')), ('manual', 50, null), ('schedule', 30, 'night'))
              v (trigger, budget, name)
       returning id, trigger, options
@@ -102,9 +102,7 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
   )
   const { limit = 0, spent = 0, run } = manual ?? {}
   const own = async () => (await readStatus()).spend.budgets.filter((one) => one.run === run)
-  await expect
-    .poll(own, { timeout: 20_000 })
-    .toMatchObject([{ source: null, limit, spent, left: limit - spent - 4 }])
+  await expect.poll(own, { timeout: 20_000 }).toMatchObject([{ limit, spent, left: limit - spent - 4 }])
   await harness.query(`delete from fillrate.lookups where key like 'leased%'`)
   await harness.query('delete from fillrate.runs where id = any($1)', [runs.map(({ id }) => id)])
   await harness.query('delete from fillrate.spend where run_id = any($1)', [runs.map(({ id }) => id)])

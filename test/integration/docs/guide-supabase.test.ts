@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, expect, inject, test } from 'vitest'
 import { hasPgBouncer, type PgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import { readGuide, writeGuideConfig } from '../../support/guide.ts'
+import { printDraft } from '../../support/init-folder.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from '../cli/command-line.ts'
 
@@ -53,10 +54,15 @@ async function fillrate(url: string, ...words: string[]): Promise<{ code: number
   return { code, printed: (stdout + stderr).replaceAll(/\s+/g, ' ') }
 }
 
+async function printedDraft(): Promise<{ code: number | null; printed: string }> {
+  const { code, stdout, stderr } = await printDraft(direct)
+  return { code, printed: (stdout + stderr).replaceAll(/\s+/g, ' ') }
+}
+
 test('without policies, init and check print them, and the grants that the users’ policies need', async () => {
   await runSql(createRole)
   await runSql('revoke select on memberships from fillrate_app')
-  const proposed = await fillrate(direct, 'init', '--force', '--out', 'proposed.config.ts')
+  const proposed = await printedDraft()
   const checked = await fillrate(direct, 'check')
   expect(proposed.printed).toContain('GRANT SELECT (org_id, user_id) ON public.memberships')
   // The condition of a source reads all of it. Two sources need the same policy, which is printed once.
@@ -93,7 +99,7 @@ test('with all steps of the guide, check is satisfied, and init proposes the con
   const { code, printed } = await fillrate(direct, 'check')
   expect(printed).toContain('Ready to run')
   expect([code, printed.includes(' ! source')]).toEqual([0, false])
-  const proposed = await fillrate(direct, 'init', '--force', '--out', 'proposed.config.ts')
+  const proposed = await printedDraft()
   expect(proposed.code).toBe(0)
   expect(proposed.printed).toContain(
     'contacts: people by email; fills 2 columns; 2 conditions in force, 0 to choose from',

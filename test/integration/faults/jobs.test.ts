@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import pino from 'pino'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { performJobAction } from '../../../src/actions/job-actions.ts'
+import { cancelJob } from '../../../src/actions/cancel.ts'
 import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -137,18 +137,17 @@ test('a delivery for a job of another database is stored as an orphan and change
 test('a job can be expired by hand: its inputs are requested one by one, and it is never posted again', async () => {
   const { id } = await submitOnly()
   const { db } = harness.database
-  expect(await performJobAction({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
   const open = (await emails()).length
-  expect(await performJobAction({ db, log }, 'cancel', id)).toMatchObject({
+  expect(await cancelJob({ db, log }, id)).toMatchObject({
     state: 'expired',
     requeued: open,
     possibly_billed: open,
   })
-  expect(await performJobAction({ db, log }, 'cancel', id)).toMatchObject({
+  expect(await cancelJob({ db, log }, id)).toMatchObject({
     state: null,
     message: 'it has already finished',
   })
-  expect(await performJobAction({ db, log }, 'cancel', 'unknown')).toBeNull()
+  expect(await cancelJob({ db, log }, 'unknown')).toBeNull()
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { bulk: 0, person: open } })
 })

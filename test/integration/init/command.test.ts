@@ -2,9 +2,7 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase, useTestDatabase } from '../../support/database.ts'
-import { createFolder, type InitFolder } from '../../support/init-folder.ts'
-
-const CONFIG = 'fillrate.config.ts'
+import { DRAFT as CONFIG, createFolder, type InitFolder } from '../../support/init-folder.ts'
 
 const database = useTestDatabase()
 let folder: InitFolder
@@ -72,43 +70,25 @@ describe('what is written', () => {
 describe('an existing file', () => {
   test('is never overwritten, and the error comes first', async () => {
     await writeFile(join(folder.path, CONFIG), 'mine')
-    const { code, stdout, stderr } = await folder.init()
+    const { code, stdout, stderr } = await folder.run('init')
     expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toMatch(/fillrate\.config\.ts\n +found +the file exists[\s\S]*--out FILE[\s\S]*--force/)
+    expect(stderr).toMatch(/fillrate\.config\.ts\n +found +fillrate\.config\.ts is in this folder/)
     expect(await folder.read(CONFIG)).toBe('mine')
   })
 
-  test('is overwritten with --force', async () => {
-    await writeFile(join(folder.path, CONFIG), 'mine')
-    expect(await folder.init('--force')).toMatchObject({ code: 0 })
-    expect(await folder.read(CONFIG)).toContain('defineConfig')
-  })
-
-  test('is left alone with --out', async () => {
-    await writeFile(join(folder.path, CONFIG), 'mine')
-    const { code, stdout } = await folder.init('--out', 'other.config.ts')
-    expect(code).toBe(0)
-    expect(stdout).toContain('fillrate check --config other.config.ts')
-    expect(await folder.read(CONFIG)).toBe('mine')
-  })
-
-  test.each([[[]], [['--force']]])('with another extension would take precedence: %j', async (words) => {
+  test('with another extension would be ignored', async () => {
     await writeFile(join(folder.path, 'fillrate.config.json'), '{}')
-    const { code, stderr } = await folder.init(...words)
+    const { code, stderr } = await folder.init()
     expect(code).toBe(2)
-    expect(stderr).toContain('fillrate.config.json is in the same folder')
+    expect(stderr).toContain('fillrate.config.json is in this folder')
     expect(await readdir(folder.path)).toEqual(['fillrate.config.json'])
   })
 })
 
-test.each<[string, string[], string]>([
-  ['a missing table', ['crm.contcts'], 'no such table or schema'],
-  ['JSON, which has no comments', ['--out', 'fillrate.config.json'], 'a name that ends in .ts'],
-  ['a missing folder', ['--out', 'nowhere/a.ts'], 'Choose another file with --out'],
-])('refuses %s', async (_, words, expected) => {
-  const { code, stderr } = await folder.init(...words)
+test('refuses a missing table', async () => {
+  const { code, stderr } = await folder.init('crm.contcts')
   expect(code).toBe(2)
-  expect(stderr).toContain(expected)
+  expect(stderr).toContain('no such table or schema')
   expect(await readdir(folder.path)).toEqual([])
 })
 
@@ -151,7 +131,7 @@ describe('what a table holds', () => {
         from generate_series(1, 40) n;
       create table shops (id int primary key, name text, domain text, industry text);
       insert into shops select n, 'S' || n, 'gmail.com' from generate_series(1, 40) n`)
-    const { stdout } = await ours.init('--force')
+    const { stdout } = await ours.init()
     const text = await ours.read(CONFIG)
     expect(text).toContain("domain: 't.website', // usable in 75.0% of the sampled rows")
     expect(text).not.toContain('shops: {')
@@ -162,7 +142,7 @@ describe('what a table holds', () => {
     await other.query(`
       create table people (id int primary key, email text, title text, deleted boolean default true, unsubscribed boolean);
       insert into people (id, email) select n, 'p' || n || '@p.example' from generate_series(1, 20) n`)
-    await ours.init('people', '--force')
+    await ours.init('people')
     const text = await ours.read(CONFIG)
     expect(text).toContain("    'people': {".replaceAll("'", ''))
     expect(text).toContain("// 't.deleted is not true', // leaves out 20")
@@ -177,7 +157,7 @@ describe('what a table holds', () => {
     const client = await other.pool.connect()
     try {
       await client.query('begin; lock table locked in access exclusive mode')
-      const { code, stdout } = await ours.init('locked', 'people', '--force')
+      const { code, stdout } = await ours.init('locked', 'people')
       expect(code).toBe(0)
       expect(stdout).toContain('locked: its rows could not be read within five seconds')
       expect(await ours.read(CONFIG)).toContain('people: {')
@@ -239,11 +219,11 @@ describe('a role with few rights', () => {
   })
 
   test('is given them once as much when it has run them', async () => {
-    const { stdout } = await ours.init('--out', 'first.config.ts')
+    const { stdout } = await ours.init()
     for (const statement of stdout.match(/^ {2}(?:GRANT|CREATE POLICY) .*;$/gm) ?? [])
       await other.query(statement)
-    const again = await ours.init('--out', 'second.config.ts')
+    const again = await ours.init()
     expect(again.stdout).not.toContain('GRANT SELECT')
-    expect(await ours.read('second.config.ts')).toContain("'t.do_not_contact is not true', // leaves out 0")
+    expect(await ours.read(CONFIG)).toContain("'t.do_not_contact is not true', // leaves out 0")
   })
 })

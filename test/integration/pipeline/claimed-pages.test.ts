@@ -37,7 +37,7 @@ const pick = (run = RUN) =>
     deps(),
     {
       id: run,
-      budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
+      budget: new RunBudget(null, BUILT_IN_SERVICE.credits),
       service: 0,
     },
     pass,

@@ -81,7 +81,7 @@ test.each([
   const restored = isRestored ? await restoreAllReturned(deps, source, signal) : 0
   expect(restored).toBe(isRestored ? 2 : 0)
   const pass = await createPass(deps, source, { limit: null, where: null })
-  const budget = new RunBudget(0, new Map(), deps.adapter.credits)
+  const budget = new RunBudget(0, deps.adapter.credits)
   const picking = { id: run, budget, service: 0 }
   while (pass.phase !== 'done') await pickPage(deps, picking, pass, { limit: null, where: null })
   expect(await readCounts()).toEqual([

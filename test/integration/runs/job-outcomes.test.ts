@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readConditions } from '../../../src/store/conditions.ts'
 import { deleteExpired } from '../../../src/store/retention.ts'
 import type { BulkEndpoint, PollEndpoint, ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { performJobAction } from '../../../src/actions/job-actions.ts'
+import { cancelJob } from '../../../src/actions/cancel.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { expireDeadlines } from '../../chaos/fixture.ts'
@@ -281,9 +281,11 @@ describe('results that name no input, as no results of the service ever did', ()
       `select key from fillrate.jobs where state = 'unread'`,
     )
     for (const { key } of unread.rows)
-      expect(
-        await performJobAction({ db: database.db, log: pino({ level: 'silent' }) }, 'cancel', key),
-      ).toMatchObject({ state: 'expired', requeued: 10, possibly_billed: 10 })
+      expect(await cancelJob({ db: database.db, log: pino({ level: 'silent' }) }, key)).toMatchObject({
+        state: 'expired',
+        requeued: 10,
+        possibly_billed: 10,
+      })
     const report = await run({ ordered: true })
     expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
     expect(report.requests.person).toBe(10 * unread.rows.length)

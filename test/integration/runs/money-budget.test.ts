@@ -59,12 +59,6 @@ test.concurrent('the budget of a service is a part of it', async () => {
   expect((await run(counted)).requested).toEqual([300, 3])
 })
 
-test.concurrent('where a source has a budget in lookups, all lookups count at the highest price', async () => {
-  const { requested, plan } = await run(await startTwo({ budget: 200 }))
-  expect(requested).toEqual([20, 0])
-  expect(plan.cost.lookups).toBe(20)
-})
-
 test.concurrent('people and companies count at their own prices', async () => {
   const harness = await startHarness({
     config: {

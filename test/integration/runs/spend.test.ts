@@ -83,27 +83,3 @@ test('what several runs and sources have spent adds up by day, source and run, a
     [people.run, people.spend.lookups],
   ])
 })
-
-test('a source stops at a budget of its own, and leaves the rest of the run to the others', async () => {
-  const sources = {
-    contacts: { ...withAccounts.sources.contacts, budget: 7 },
-    accounts: { ...withAccounts.sources.accounts, budget: 5 },
-  }
-  await prepare({}, { sources, budget: 20 })
-  const plan = await (
-    await harness.open()
-  ).plan({
-    sources: [],
-    limit: null,
-    where: null,
-    route: 'sync',
-    signal: new AbortController().signal,
-  })
-  expect(plan.cost).toMatchObject({ lookups: 12, max_amount: { amount: 0.75, currency: 'EUR' } })
-  const report = await harness.run({ budget: 20, route: 'sync' })
-  expect(report).toMatchObject({ status: 'budget_reached', spend: { lookups: 12 } })
-  expect(report.reason).toMatch(
-    /^Stopped at the budget of 7 lookups for contacts and 5 lookups for accounts; .*\d+ rows remain/,
-  )
-  expect(await bySource()).toEqual({ contacts: 7, accounts: 5 })
-})

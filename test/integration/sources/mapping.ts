@@ -37,7 +37,6 @@ const DEFAULTS: Omit<SourceMapping, 'steps' | 'shapes'> = {
   follow: false,
   reviewed: true,
   onDelete: 'forget',
-  budget: null,
   inputs: { email: 't.email' },
   writes: null,
   minConfidence: 0,

@@ -14,15 +14,9 @@ const database = useTestDatabase()
 const RUN = 1
 const unit = { person: 1, company: 1 }
 const flat = { email: 1, linkedin_url: 1, name_company: 1, domain: 1 }
-const bound = (
-  limit: number | null,
-  sources: object = {},
-  own: number | null = null,
-  most: object = flat,
-) => ({
+const bound = (limit: number | null, own: number | null = null, most: object = flat) => ({
   isInCredits: false,
   limit,
-  sources,
   services: Object.fromEntries([0, 1].map((service) => [service, { own, unit, most }])),
 })
 
@@ -76,7 +70,7 @@ test('jobs are cut to what a budget pays, also where that is less than makes a j
 })
 
 test('what an answer costs less is left, what is released was never taken, and what is lost stays', async () => {
-  await begin(bound(10, {}, null, { ...flat, email: 5 }))
+  await begin(bound(10, null, { ...flat, email: 5 }))
   await want('a', 40)
   const of = { run: RUN, service: 0 }
   const leased = await lease(40)
@@ -105,18 +99,8 @@ test('what an answer costs less is left, what is released was never taken, and w
   expect(await lease(40)).toEqual([])
 })
 
-test('lookups of a source that is spent do not keep those of another back', async () => {
-  await begin(bound(100, { a: 3 }))
-  await want('a', 300)
-  await want('b', 20)
-  expect(await lease(10)).toHaveLength(3)
-  expect((await lease(30)).length).toBe(20)
-  const { bySource } = await readBudgetUsage(database.db, { run: RUN, service: 0 })
-  expect(bySource).toEqual({ a: 300, b: 20 })
-})
-
 test('the budget of a service is a part of it, and a dearer kind does not keep a cheaper one back', async () => {
-  await begin(bound(100, {}, 9, { ...flat, email: 7 }))
+  await begin(bound(100, 9, { ...flat, email: 7 }))
   await want('a', 5)
   await want('b', 5, { kind: 'domain' })
   // The next lease takes what the first could not pay.

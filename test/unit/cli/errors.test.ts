@@ -181,7 +181,7 @@ describe('an unexpected error', () => {
     expect(brief.exit).toBe(1)
     expect(brief.text).toMatch(/TypeError: x is not a function/)
     expect(brief.text).not.toMatch(/^\s+at /m)
-    expect(brief.text).toContain('--log-level debug')
+    expect(brief.text).toContain('LOG_LEVEL=debug')
     const whole = renderError(error, { ...view, stack: true })
     expect(whole.text).toMatch(/^\s+at /m)
     expect(whole.text).toContain('the cause of it')

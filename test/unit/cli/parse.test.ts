@@ -39,9 +39,6 @@ describe('a command', () => {
       flags: {
         config: null,
         json: false,
-        logFormat: null,
-        logLevel: null,
-        color: true,
         limit: null,
         budget: null,
         where: null,
@@ -56,18 +53,7 @@ describe('a command', () => {
 
   test('parses every option of run', () => {
     const words = ['run', 'contacts', '--limit', '50', '--budget=1,000', '--where', 't.id < 5', 'accounts']
-    const more = [
-      '--route',
-      'bulk',
-      '--wait',
-      '90s',
-      '--json',
-      '--config',
-      'a.ts',
-      '--log-level',
-      'debug',
-      '--no-color',
-    ]
+    const more = ['--route', 'bulk', '--wait', '90s', '--json', '--config', 'a.ts']
     expect(read([...words, ...more])).toMatchObject({
       name: 'run',
       args: [['contacts', 'accounts']],
@@ -79,9 +65,6 @@ describe('a command', () => {
         wait: 90_000,
         json: true,
         config: 'a.ts',
-        logFormat: null,
-        logLevel: 'debug',
-        color: false,
       },
     })
   })
@@ -133,7 +116,6 @@ describe('a usage error says what is wrong, with the nearest word and the usage 
     [['run', '--wait', '30'], /Expected a duration with its unit/],
     [['run', '--where', ' '], /Expected a text that is not empty/],
     [['run', '--where', '--dry-run'], /Expected a text that is not an option/],
-    [['run', '--log-level', 'loud'], /Allowed choices are trace, debug/],
     [['serve', '--port', '70000'], /Expected a port, 0 to 65535/],
     [['runs', '--state', 'gone'], /Allowed choices are running, /],
     [['remap'], /missing required argument 'SOURCE'/],

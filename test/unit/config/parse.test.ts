@@ -35,7 +35,6 @@ describe('a valid configuration', () => {
           touch: {},
           follow: false,
           onDelete: 'forget',
-          budget: null,
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
@@ -69,7 +68,6 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
-      budget: 12,
       cascade: true,
       outputs: {
         phone: {
@@ -144,7 +142,6 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
-      budget: 12,
       cascade: true,
       touch: { enriched_at: 'now()' },
       freshness: { column: 'enriched_at', maxAgeMs: 604_800_000 },

@@ -30,18 +30,14 @@ test('a sum of money has no rest of binary fractions', () => {
   expect(formatMoney({ amount: 0, currency: 'USD' })).toBe('0.00 USD')
 })
 
-test('a source is paid within its own budget, its share and the budget of the run', () => {
-  const budget = new RunBudget(100, new Map([['people', 30]]), BUILT_IN_SERVICE.credits)
-  const spent = (all: number, people = 0) => ({ spent: all, bySource: { people }, own: 0, costs: {} })
+test('a source is paid within its share, the budget of its service and the budget of the run', () => {
+  const budget = new RunBudget(100, BUILT_IN_SERVICE.credits, 70)
+  const spent = (all: number, own = all) => ({ spent: all, own, costs: {} })
   budget.startShare(0, 2)
-  expect(budget.remaining(spent(0), 'people')).toBe(30)
-  expect(budget.remaining(spent(10, 10), 'people')).toBe(20)
-  expect(budget.remaining(spent(10, 10), 'companies')).toBe(40)
+  expect(budget.remaining(spent(10))).toBe(40)
   budget.endShares()
-  expect(budget.remaining(spent(95, 10), 'people')).toBe(5)
-  expect(budget.remaining(spent(40, 30), 'people')).toBe(0)
-  expect(budget.remaining(spent(40, 30), 'companies')).toBe(60)
-  expect([...budget.spentSources]).toEqual([['people', 30]])
+  expect(budget.remaining(spent(95, 10))).toBe(5)
+  expect(budget.remaining(spent(40))).toBe(30)
 })
 
 test('what lookups take of a budget in money is never more than it, and at most a millionth less', () => {

@@ -140,14 +140,13 @@ test('conditions and backlogs are those of their service or source', async () =>
 })
 
 test('of a budget the least that is left, and what every source has spent today, and the service cost', async () => {
-  const budget = { run: null, source: null, limit: 1_000, spent: 3, used_up_at: null }
+  const budget = { run: null, limit: 1_000, spent: 3, used_up_at: null }
   const spend: SpendReport = {
     ...noSpend,
     budgets: [
       { ...budget, kind: 'live_sync', left: 997 },
       { ...budget, kind: 'run', run: 1, left: 40 },
       { ...budget, kind: 'run', run: 2, left: 7 },
-      { ...budget, kind: 'run', run: 2, source: 'people', left: 1 },
     ],
   }
   const text = await renderMetrics(new WorkMetrics(), {

@@ -16,7 +16,7 @@ import { PageRefused, requireRun, type DashboardDeps, type Page } from '../page.
 import { defineAction, previewSignal, previewWithin, requireApp, type ActionRequest } from './action.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
 import { auditActionOnce } from '../../../actions/audit.ts'
-import { cancelRun } from '../../../actions/cancel.ts'
+import { cancelRun, describeCancelled } from '../../../actions/cancel.ts'
 
 /** The form of a run. */
 export const startPage: Page = {
@@ -290,10 +290,7 @@ export const cancelAction = defineAction({
     auditActionOnce(
       db,
       { actor, requestId, action: 'cancel', parameters: {}, run },
-      () => cancelRun(db, { run, by: actor.name, waitMs: 0, signal: new AbortController().signal }),
-      (report) => ({
-        outcome: 'done',
-        detail: report.state === 'running' ? 'it finishes what is under way' : report.reason,
-      }),
+      () => cancelRun(db, run, actor.name),
+      describeCancelled,
     ),
 })

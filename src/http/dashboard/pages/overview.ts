@@ -110,10 +110,8 @@ function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
         {
           name: 'budget',
           kind: 'row',
-          cell: ({ kind, run, source }) => [
+          cell: ({ kind, run }) =>
             run === null ? BUDGET_NAMES[kind] : html`<a href="/runs/${run}">${BUDGET_NAMES[kind]} ${run}</a>`,
-            source !== null && [', ', nameText(source)],
-          ],
         },
         { name: 'of', kind: 'number', cell: ({ limit, unit }) => pluralize(limit ?? 0, unit ?? 'lookup') },
         { name: 'billed', kind: 'number', cell: ({ spent }) => formatCount(spent) },

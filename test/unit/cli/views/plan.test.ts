@@ -87,7 +87,7 @@ test('rows without a key are no filtered rows', () => {
   expect(keyless).toMatch(/− without a key +272 {2}NULL in a column of the key.*\n {2}− filtered out +228 /)
 })
 
-test('lookups that the run’s budget would pay are beyond the budgets of sources', () => {
+test('lookups that the run’s budget would pay are beyond the budgets of services', () => {
   const cost = { ...plan.cost, lookups: 11, max_lookups: 11, beyond_budget: 27 }
   expect(textOf({ cost: { ...cost, budget: 100 } }, 100)).toContain('(27 lookups beyond the budgets)')
   expect(textOf({ cost: { ...cost, budget: null } }, 'unlimited')).toContain(
