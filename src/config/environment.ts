@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
-import { didYouMean, oneOf, quoteText, toVariable, isLoopbackUrl } from '../util/text.ts'
+import { didYouMean, editDistance, oneOf, quoteText, toVariable, isLoopbackUrl } from '../util/text.ts'
 import { AUTH_STYLES, isOAuth, type AuthStyle, type ServiceAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 
@@ -71,7 +71,7 @@ export const listServicePrefixes = (env: NodeJS.ProcessEnv): string[] => [
  * @throws ConfigProblems
  */
 export function readEnvironment(env: NodeJS.ProcessEnv) {
-  const problems: Problem[] = []
+  const problems: Problem[] = findMisspelled(env)
   const read = <Value>(name: string, parse: (text: string) => Value): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
@@ -310,6 +310,22 @@ export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseU
   if (databaseUrl !== null) return databaseUrl
   const expected = 'the URL of the CRM database, postgres://user:password@host:5432/name'
   throw new ConfigProblems('the environment', [describeUnset('DATABASE_URL', expected)])
+}
+
+/** Finds names one typing error away from an unset variable, which would be ignored silently. */
+function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
+  const known = Object.keys(ENVIRONMENT_VARIABLES)
+  return Object.keys(env).flatMap((name) => {
+    if (!name.startsWith('FILLRATE_') || known.includes(name) || NAMED_VARIABLE.test(name)) return []
+    const intended = known.find(
+      (other) =>
+        env[other] === undefined && (name === `FILLRATE_${other}` || editDistance(name, other) === 1),
+    )
+    if (intended === undefined) return []
+    return [
+      { place: name, found: 'an unknown variable', expected: intended, todo: `Rename it to ${intended}.` },
+    ]
+  })
 }
 
 /** Values of the headers of all descriptions that this process has read: nothing shows them. */

@@ -49,7 +49,7 @@ function splitWords(text: string): string[] {
 }
 
 /** Damerau-Levenshtein distance: letters to insert, delete, replace or swap with their neighbour. */
-function editDistance(from: string, to: string): number {
+export function editDistance(from: string, to: string): number {
   let [before, previous, current]: [number[], number[], number[]] = [
     [],
     [],

@@ -170,6 +170,13 @@ describe('the environment', () => {
     ['FILLRATE_DASHBOARD_TOKEN', 's3 cret', 'a token with white space in it (not shown)', 'openssl rand'],
     ['FILLRATE_DASHBOARD_TOKEN', 'x', 'a token of 1 characters (not shown)', 'openssl rand'],
     ['LOG_LEVEL', 'warning', "'warning'", "Did you mean 'warn'?"],
+    ['FILLRATE_API_KEYS', 's3cret', 'an unknown variable', 'Rename it to FILLRATE_API_KEY.'],
+    [
+      'FILLRATE_DATABASE_URL',
+      'postgres://jane:s3cret@db',
+      'an unknown variable',
+      'Rename it to DATABASE_URL.',
+    ],
   ])('rejects %s=%s', (name, value, found, todo) => {
     const error = environmentProblems({ [name]: value })
     expect(error.problems).toEqual([
@@ -193,6 +200,7 @@ describe('the environment', () => {
     expect(
       readEnvironment({
         FILLRATE_HOST: '::1',
+        FILLRATE_POST: 'x',
         FILLRATE_SHOE_SIZE: '41',
         FILLRATE_PORT: '1',
       }),
