@@ -82,7 +82,9 @@ function registerPages(
   const { db } = options
   const readData = cache(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
   const verdict = cache(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
-  const reasons = cache(() => countFailureReasons(db, [...options.sources().keys()], MAX_READ))
+  const reasons = cache(() =>
+    countFailureReasons(db, { source: [...options.sources().keys()], states: null }, MAX_READ),
+  )
   const deps: DashboardDeps = {
     ...options,
     readData,

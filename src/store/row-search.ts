@@ -166,6 +166,12 @@ function hasIdentitySql({ key, lookups }: SearchedIdentity): RawBuilder<unknown>
      where x.missed_lookup_ids && array(${ids}))`
 }
 
+/** Which failures: null is all. */
+export interface FailureFilter {
+  readonly source: SourceFilter
+  readonly states: readonly FailureState[] | null
+}
+
 export interface FailureReason {
   readonly source: string
   /** The service that finished the rows. Absent: the database knows one alone. */
@@ -183,7 +189,7 @@ export interface FailureReason {
  */
 export async function countFailureReasons(
   db: Database,
-  source: SourceFilter,
+  { source, states }: FailureFilter,
   most: number | null = null,
 ): Promise<FailureReason[]> {
   const { rows } = await sql<
@@ -196,7 +202,7 @@ export async function countFailureReasons(
       from (
         select source, state as failure, sum(rows) as known
           from fillrate.row_counts
-         where state in (${FAILURES}) and ${inSourceSql(sql`source`, source)}
+         where state in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
          group by source, state
         having sum(rows) > 0
       ) c
@@ -222,12 +228,12 @@ export interface FailedRow {
 /** The latest failed rows. */
 export async function latestFailures(
   db: Database,
-  source: SourceFilter,
+  { source, states }: FailureFilter,
   limit: number,
 ): Promise<FailedRow[]> {
   const { rows } = await sql<Omit<FailedRow, 'service'> & { readonly service_id: number }>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
-     where failure in (${FAILURES}) and ${inSourceSql(sql`source`, source)}
+     where failure in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
      order by settled_at desc, source, key limit ${limit}`.execute(db)
   return withServiceNames(db, rows)
 }

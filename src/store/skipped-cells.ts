@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { SkippedGroup } from '../domain/report/run.ts'
 import { parseExactJson } from '../domain/json.ts'
+import type { RowState } from '../domain/row.ts'
 import { describeSkip, MAX_LISTED_VALUES, type SkippedCell } from '../domain/skipped-cell.ts'
 import { withServiceNames } from './services.ts'
 import { inSourceSql, jsonBatch, parseColumns, type SourceFilter, unnestByRow, type WithText } from './sql.ts'
@@ -124,14 +125,15 @@ export async function replaceSkippedCells(
 /** Which skipped cells: null is all. */
 interface SkippedFilter {
   readonly source?: SourceFilter
+  /** Of rows in these states. */
+  readonly states?: readonly RowState[] | null
   readonly run?: number | null
 }
 
-/** SQL: the cell `c` is one of them, and its row is not deleted. */
-const matchesSkippedSql = ({ source = null, run = null }: SkippedFilter) => sql`
+const matchesSkippedSql = ({ source = null, states = null, run = null }: SkippedFilter) => sql`
   ${inSourceSql(sql`c.source`, source)}
   and ${run === null ? sql`true` : sql`c.run_id = ${run}`}
-  and not exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.deleted_at is not null)`
+  and ${states === null ? sql`true` : sql`exists (select from fillrate.rows r where r.source = c.source and r.key = c.key and r.deleted_at is null and r.state = any(${[...states]}::text[]))`}`
 
 type StoredGroup = Omit<SkippedGroup, 'description' | 'values'> & { readonly values: string }
 

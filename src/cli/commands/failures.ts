@@ -1,11 +1,11 @@
 import type { SkippedGroup } from '../../domain/report/run.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
+import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
 import type { FailedRow, FailureReason } from '../../store/row-search.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
-import { parseText } from '../options.ts'
+import { formatChoices, parseText, statesOption } from '../options.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize, formatCount, relativeTime } from '../../util/text.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
@@ -28,12 +28,20 @@ const failuresParser = createParser('failures')
     parseText,
     null,
   )
+  .addOption(
+    statesOption(
+      '--state <STATE,…>',
+      `rows in these states: ${formatChoices(FAILURE_STATES)}`,
+      FAILURE_STATES,
+      null,
+    ),
+  )
 
 export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
   examples: [
     ['fillrate failures', ''],
-    ["fillrate failures --source 'acme_*'", ''],
+    ['fillrate failures --state rejected', ''],
   ],
 
   async handler(call) {
@@ -44,10 +52,10 @@ export const failuresCommand = defineCommand(failuresParser, {
     // Null: without a configuration it is unknown which sources have left it.
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
-    const source = await chooseFilter(db, flags.source, configured)
-    const reasons = await store.countFailureReasons(db, source)
-    const rows = await store.latestFailures(db, source, SHOWN)
-    const cells = await skippedCells.groupSkippedCells(db, { source })
+    const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
+    const reasons = await store.countFailureReasons(db, filter)
+    const rows = await store.latestFailures(db, filter, SHOWN)
+    const cells = await skippedCells.groupSkippedCells(db, filter)
     const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
     const found = { total, reasons, cells, rows }
     return { json: found, text: () => renderFailures(found, stdout, call.now()) }

@@ -99,7 +99,7 @@ describe('after a run', () => {
     expect(ended.stderr).toContain('Fill rates are not shown')
   })
 
-  test('failures: the reasons', async () => {
+  test('failures: the reasons, by state', async () => {
     const { total, reasons } = (await jsonOf('failures')) as {
       total: number
       reasons: { reason: string; rows: number }[]
@@ -107,6 +107,11 @@ describe('after a run', () => {
     expect(total).toBe(15)
     expect(reasons).toMatchObject([{ source: 'contacts', state: 'invalid_input', rows: 15 }])
 
+    expect(await jsonOf('failures', '--state', 'rejected,write-rejected')).toMatchObject({
+      total: 0,
+      rows: [],
+    })
+    expect(await jsonOf('failures', '--state', 'invalid_input')).toMatchObject({ total: 15 })
     const unknown = await run('failures', '--source', 'contact')
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('contacts') })
   })

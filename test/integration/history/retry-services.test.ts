@@ -32,7 +32,7 @@ test('rows that failed at a later service are named with it, and a retry calls t
       update fillrate.lookups set state = 'failed', record = null from failed where id = lookup_id
     )
     update people p set title = null from failed where p.id = failed.key::int`)
-  expect(await countFailureReasons(services.database.db, null)).toEqual([
+  expect(await countFailureReasons(services.database.db, { source: null, states: null })).toEqual([
     { source: 'people', service: 'beta', state: 'failed', reason: 'HTTP 500', rows: handedOn },
   ])
   const [acme = 0, beta = 0] = calls()

@@ -244,9 +244,9 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   const all = { source: null, state: null, reason: null, run: null, identity: null }
   const read = async () => ({
     due: await listDueRows(app.db, 'contacts', '', 10),
-    failures: await countFailureReasons(app.db, null),
+    failures: await countFailureReasons(app.db, { source: null, states: null }),
     skipped: await listSkippedCellsOfRow(app.db, 'contacts', '2'),
-    skippedCells: await groupSkippedCells(app.db, {}),
+    skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
     found: (await searchRows(app.db, all, { after: null, limit: 99, most: 999 })).rows.length,
     retried: await app.retry({ states: ['failed'], reason: null, sources: [], dryRun: true, signal }),
     remapped: (await app.remap({ source: 'contacts', dryRun: true, sample: 0, signal })).examined.rows,
@@ -256,7 +256,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     due: ['1', '9'],
     failures: [{ rows: 2 }],
     skipped: [{ column: 'phone' }],
-    skippedCells: [{ rows: 1 }],
+    skippedOfState: [{ rows: 1 }],
     found: 40,
     retried: { rows: 2, skipped: 0 },
   })
@@ -270,7 +270,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     due: [],
     failures: [],
     skipped: [],
-    skippedCells: [],
+    skippedOfState: [],
     found: 37,
     retried: { ...before.retried, rows: 0, lookups: 0, without_call: 0 },
     remapped: before.remapped - 3,

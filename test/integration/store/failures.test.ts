@@ -6,6 +6,7 @@ import { useTestDatabase } from '../../support/database.ts'
 
 const database = useTestDatabase()
 
+const all = { source: null, states: null }
 beforeAll(async () => {
   await database.query(`
     insert into fillrate.rows (source, key, state, failure, reason, settled_at)
@@ -17,7 +18,7 @@ beforeAll(async () => {
       from generate_series(1, 100) n) r`)
 })
 test('groups reasons, whatever the confidence was; a miss is not a failure', async () => {
-  expect(await countFailureReasons(database.db, null)).toEqual([
+  expect(await countFailureReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'contacts', state: 'failed', reason: 'reason 4', rows: 10 },
     { source: 'accounts', state: 'rejected', reason: 'reason 2', rows: 10 },
@@ -25,11 +26,13 @@ test('groups reasons, whatever the confidence was; a miss is not a failure', asy
     { source: 'accounts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
     { source: 'contacts', state: 'below_confidence', reason: 'confidence is below 0.7', rows: 10 },
   ])
-  expect(await countFailureReasons(database.db, 'contacts')).toHaveLength(3)
+  expect(
+    await countFailureReasons(database.db, { source: 'contacts', states: ['rejected', 'failed'] }),
+  ).toHaveLength(2)
 })
 
 test('lists the latest first', async () => {
-  const rows = await latestFailures(database.db, null, 3)
+  const rows = await latestFailures(database.db, all, 3)
   expect(rows.map((row) => row.key)).toEqual(['99', '98', '97'])
 })
 
@@ -68,6 +71,9 @@ test('counts skipped cells by column and reason, the most frequent first, with t
     },
   ])
   expect(await groupSkippedCells(database.db, { source: 'accounts' })).toHaveLength(1)
+  expect(await groupSkippedCells(database.db, { states: ['failed'] })).toMatchObject([
+    { column: 'title', rows: 4 },
+  ])
 })
 
 test('lists the sources that have rows', async () => {
