@@ -4,7 +4,7 @@ import { FAILURE_STATES, type FailureState, type RowState } from '../domain/row.
 import type { Database } from './open.ts'
 import { withServiceNames } from './services.ts'
 import { runsWithWaitingSql, sharedReasonSql, FAILURES } from './terms.ts'
-import { inSourceSql, type SourceFilter } from './sql.ts'
+import { inSourceSql, readPages, type SourceFilter } from './sql.ts'
 
 /** Which rows; null is any. */
 export interface RowFilter {
@@ -225,15 +225,39 @@ export interface FailedRow {
   readonly settled_at: Date
 }
 
-/** The latest failed rows. */
-export async function latestFailures(
+/** Some of the failed rows. */
+async function selectFailures(
   db: Database,
   { source, states }: FailureFilter,
-  limit: number,
+  {
+    where = sql`true`,
+    orderBy,
+    limit,
+  }: { where?: RawBuilder<unknown>; orderBy: RawBuilder<unknown>; limit: number },
 ): Promise<FailedRow[]> {
   const { rows } = await sql<Omit<FailedRow, 'service'> & { readonly service_id: number }>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
-     where failure in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
-     order by settled_at desc, source, key limit ${limit}`.execute(db)
+     where failure in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)} and ${where}
+     order by ${orderBy} limit ${limit}`.execute(db)
   return withServiceNames(db, rows)
 }
+
+/** The latest failed rows. */
+export const latestFailures = (db: Database, filter: FailureFilter, limit: number): Promise<FailedRow[]> =>
+  selectFailures(db, filter, { orderBy: sql`settled_at desc, source, key`, limit })
+
+/** Failed rows by source and key, page by page, so that a million failures are never in memory at once. */
+export const iterateFailures = (
+  db: Database,
+  filter: FailureFilter,
+  size?: number,
+): AsyncGenerator<FailedRow[]> =>
+  readPages<FailedRow>(
+    (after, limit) =>
+      selectFailures(db, filter, {
+        where: after ? sql`(source, key) > (${after.source}, ${after.key})` : sql`true`,
+        orderBy: sql`source, key`,
+        limit,
+      }),
+    size,
+  )

@@ -4,7 +4,15 @@ import { parseExactJson } from '../domain/json.ts'
 import type { RowState } from '../domain/row.ts'
 import { describeSkip, MAX_LISTED_VALUES, type SkippedCell } from '../domain/skipped-cell.ts'
 import { withServiceNames } from './services.ts'
-import { inSourceSql, jsonBatch, parseColumns, type SourceFilter, unnestByRow, type WithText } from './sql.ts'
+import {
+  inSourceSql,
+  jsonBatch,
+  parseColumns,
+  readPages,
+  type SourceFilter,
+  unnestByRow,
+  type WithText,
+} from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -166,31 +174,59 @@ export async function groupSkippedCells(
   }))
 }
 
-/** A skipped cell, with the service whose record had the value. Absent: the database knows one alone. */
-export interface SkippedCellOfService extends SkippedCell {
+/** A skipped cell with its row. */
+export interface SkippedRow extends SkippedCell {
+  readonly source: string
+  readonly key: string
+  /** The state of its row. */
+  readonly state: RowState
+  /** The reason in words. */
+  readonly description: string
+  readonly run: number | null
+  readonly skipped_at: Date
+  /** The service whose record had the value. Absent: the database knows one alone. */
   readonly service?: string
 }
 
-/** The skipped cells of one row. */
-export async function listSkippedCellsOfRow(
+interface StoredSkippedRow extends Omit<SkippedRow, 'description' | 'service'> {
+  readonly service_id: number | null
+}
+
+async function selectSkipped(
   db: Connection,
-  source: string,
-  key: string,
-): Promise<SkippedCellOfService[]> {
-  type Stored = SkippedCell & { readonly service_id: number | null }
-  const { rows } = await sql<WithText<Stored, 'value'>>`
-    select c."column",
+  where: RawBuilder<unknown>,
+  limit: number | null = null,
+): Promise<SkippedRow[]> {
+  const { rows } = await sql<WithText<StoredSkippedRow, 'value'>>`
+    select c.source,
+           c.key,
+           r.state,
+           c."column",
            c.reason,
            c.detail,
            c.value::text as value,
+           c.run_id as run,
+           c.skipped_at,
            (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
-      from fillrate.skipped_cells c
-      join fillrate.rows r
-        on r.source = c.source
-       and r.key = c.key
-       and r.deleted_at is null
-     where c.source = ${source}
-       and c.key = ${key}
-     order by c."column"`.execute(db)
-  return withServiceNames(db, parseColumns<Stored, 'value'>(rows, ['value']))
+      from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null
+     where ${where} order by c.source, c.key, c."column" limit ${limit}`.execute(db)
+  const named = await withServiceNames(db, parseColumns<StoredSkippedRow, 'value'>(rows, ['value']))
+  return named.map((row) => ({ ...row, description: describeSkip(row) }))
 }
+
+/** The skipped cells of one row. */
+export const listSkippedCellsOfRow = (db: Connection, source: string, key: string): Promise<SkippedRow[]> =>
+  selectSkipped(db, sql`c.source = ${source} and c.key = ${key}`)
+
+/** Skipped cells in the order of source, key and column, page by page. */
+export const iterateSkippedCells = (
+  db: Connection,
+  filter: SkippedFilter,
+  size?: number,
+): AsyncGenerator<SkippedRow[]> =>
+  readPages<SkippedRow>((after, limit) => {
+    const beyond = after
+      ? sql`(c.source, c.key, c."column") > (${after.source}, ${after.key}, ${after.column})`
+      : sql`true`
+    return selectSkipped(db, sql`${matchesSkippedSql(filter)} and ${beyond}`, limit)
+  }, size)

@@ -28,7 +28,7 @@ import {
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
 import { nameServices, toServiceName, type ServiceNames } from '../../store/services.ts'
-import { listSkippedCellsOfRow, type SkippedCellOfService } from '../../store/skipped-cells.ts'
+import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { quoteText } from '../../util/text.ts'
 import { decideNextStep, type RowSituation } from './next-step.ts'
@@ -267,7 +267,7 @@ export interface FieldSituation {
   /** The current values; empty if the row is deleted. */
   readonly columns: readonly ColumnState[]
   /** As stored by the last write of each service. */
-  readonly skipped: readonly SkippedCellOfService[]
+  readonly skipped: readonly (SkippedCell & { readonly service?: string })[]
   /** Newest first. */
   readonly changes: readonly ChangeHistory[]
   readonly names: ServiceNames

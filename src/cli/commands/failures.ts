@@ -2,8 +2,9 @@ import type { SkippedGroup } from '../../domain/report/run.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import type { FailedRow, FailureReason } from '../../store/row-search.ts'
-import { createParser, defineCommand } from '../command.ts'
+import type { FailedRow, FailureFilter, FailureReason } from '../../store/row-search.ts'
+import type { SkippedRow } from '../../store/skipped-cells.ts'
+import { Exit, createParser, defineCommand, type CliCall, type ExitCode } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import type { Output } from '../terminal.ts'
@@ -13,7 +14,7 @@ import { renderFields, renderSection, renderText, stateStyle } from '../views/la
 import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
 
-/** Rows shown; the table `fillrate.rows` has all. */
+/** Rows shown; `--csv` has all. */
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
@@ -21,6 +22,12 @@ const failuresParser = createParser('failures')
   .description(
     'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
       'latest ten rows. Rows without a match are not included.',
+  )
+  .option(
+    '--csv',
+    'print all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, ' +
+      'value, service',
+    false,
   )
   .option(
     '--source <SOURCE>',
@@ -41,7 +48,7 @@ export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
   examples: [
     ['fillrate failures', ''],
-    ['fillrate failures --state rejected', ''],
+    ['fillrate failures --state rejected --csv', 'into a file with `> rejected.csv`'],
   ],
 
   async handler(call) {
@@ -53,6 +60,7 @@ export const failuresCommand = defineCommand(failuresParser, {
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
     const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
+    if (flags.csv) return printCsv(db, filter, call)
     const reasons = await store.countFailureReasons(db, filter)
     const rows = await store.latestFailures(db, filter, SHOWN)
     const cells = await skippedCells.groupSkippedCells(db, filter)
@@ -75,6 +83,54 @@ async function chooseFilter(
   return source.includes('*') || known.includes(source)
     ? expandSourceNames([source], known)
     : refuseUnknownSource(source, known)
+}
+
+const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value', 'service']
+
+async function printCsv(db: Database, filter: FailureFilter, { stdout, signal }: CliCall): Promise<ExitCode> {
+  const { iterateFailures } = await import('../../store/row-search.ts')
+  const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
+  const print = (lines: readonly (readonly (string | null)[])[]): void => {
+    signal.throwIfAborted()
+    stdout.write(lines.map(formatCsvLine).join(''))
+  }
+  print([COLUMNS])
+  for await (const page of iterateFailures(db, filter)) print(page.map(toFailedFields))
+  for await (const page of iterateSkippedCells(db, filter)) print(page.map(toSkippedFields))
+  return Exit.done
+}
+
+const toFailedFields = ({ source, key, state, reason, settled_at: at, service }: FailedRow) => [
+  source,
+  key,
+  state,
+  reason,
+  at.toISOString(),
+  null,
+  null,
+  service ?? null,
+]
+
+/** A value that is no text is written as JSON. */
+const toSkippedFields = (cell: SkippedRow) => [
+  cell.source,
+  cell.key,
+  cell.state,
+  cell.description,
+  cell.skipped_at.toISOString(),
+  cell.column,
+  typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
+  cell.service ?? null,
+]
+
+/** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
+export function formatCsvLine(fields: readonly (string | null)[]): string {
+  return `${fields.map((field) => quoteField(field ?? '')).join(',')}\r\n`
+}
+
+function quoteField(field: string): string {
+  const plain = /^[=+\-@\t\r]/.test(field) && !/^[+-]?[\d.]+$/.test(field) ? `'${field}` : field
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
 export interface FailureOverview {
@@ -135,12 +191,7 @@ export function renderFailures(
         { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
       ]),
     ),
-    ...(isPart
-      ? [
-          '',
-          `${paint('quiet', 'All rows:')} ${paint('type', 'select * from fillrate.rows where failure is not null')}`,
-        ]
-      : []),
+    ...(isPart ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv')}`] : []),
   ]
 }
 

@@ -99,13 +99,20 @@ describe('after a run', () => {
     expect(ended.stderr).toContain('Fill rates are not shown')
   })
 
-  test('failures: the reasons, by state', async () => {
+  test('failures: the reasons, and all rows as CSV', async () => {
     const { total, reasons } = (await jsonOf('failures')) as {
       total: number
       reasons: { reason: string; rows: number }[]
     }
     expect(total).toBe(15)
     expect(reasons).toMatchObject([{ source: 'contacts', state: 'invalid_input', rows: 15 }])
+
+    const ended = await run('failures', '--csv')
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    const lines = ended.stdout.trim().split('\r\n')
+    expect(lines[0]).toBe('source,key,state,reason,settled_at,column,value,service')
+    expect(lines).toHaveLength(16)
+    expect(lines[1]).toMatch(/^contacts,\d+,invalid_input,.*,\d{4}-\d\d-\d\dT[^,]+,,,$/)
 
     expect(await jsonOf('failures', '--state', 'rejected,write-rejected')).toMatchObject({
       total: 0,

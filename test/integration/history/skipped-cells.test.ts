@@ -77,6 +77,10 @@ test('every skipped cell is listed with key, column, value and reason', async ()
   expect(text).toContain('the value is not an integer')
   expect(text).not.toMatch(/not_an_integer|no_match|unmapped/)
 
+  const lines = (await fillrate('failures', '--csv')).stdout.trim().split('\r\n')
+  expect(lines).toHaveLength(1 + report.cells.skipped)
+  expect(lines[1]).toMatch(/^contacts,1,enriched,the value is not an integer,[^,]+,level,\w/)
+
   // The stored report has no values: they may have to be erased.
   const stored = await harness.scalar<{ skipped_cells: SkippedGroup[] }>('select totals from fillrate.runs')
   expect(stored.skipped_cells.map((group) => group.values)).toEqual(groups.map(() => []))

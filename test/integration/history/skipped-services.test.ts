@@ -1,4 +1,6 @@
-import { beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type CommandLine, createCommandLine } from '../../support/cli.ts'
+import { runProgram } from '../../support/program.ts'
 import { useHarness } from '../../support/harness.ts'
 import { withPeople } from '../../support/crm.ts'
 
@@ -25,6 +27,7 @@ const configOf = (betaLevel: object) => ({
 })
 const config = configOf({ field: 'seniority', map: {} })
 
+let cli: CommandLine
 const services = useHarness({
   config,
   services: {
@@ -35,7 +38,11 @@ const services = useHarness({
 })
 beforeAll(async () => {
   await services.run({ route: 'sync' })
+  cli = await createCommandLine(services.database.url, services.sandboxes, config)
 })
+afterAll(() => cli.remove())
+
+const fillrate = (...words: string[]) => runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 
 const RECORDS = `
   people p
@@ -72,6 +79,16 @@ test('what a service skipped stays noted when the next one finishes the row, unl
   const explained = fields.filter(({ column }) => column === 'level').map((one) => [one.service, one.result])
   expect(explained).toContainEqual(['acme', 'not written: the value is not an integer'])
   expect(explained).not.toContainEqual(['beta', 'not written: the value is not an integer'])
+})
+
+test('the CSV of failures names the service of each row and cell in its last column', async () => {
+  const text = (await fillrate('failures', '--csv')).stdout
+  const [head, ...lines] = text.trim().split('\r\n')
+  expect(head).toBe('source,key,state,reason,settled_at,column,value,service')
+  const cells = lines.map((line) => line.split(',')).map((fields) => [fields[1], fields[5], fields.at(-1)])
+  const stored = await services.query<Record<string, string>>(`${STORED} order by c.key, c."column"`)
+  expect(cells).toEqual(stored.map(({ key, column, service }) => [key, column, service]))
+  expect(new Set(cells.map((fields) => fields.at(-1)))).toEqual(new Set(['acme', 'beta']))
 })
 
 test('a remap notes what each service skips', async () => {

@@ -6,7 +6,7 @@ import { describeCondition, type Condition } from '../../../src/domain/condition
 import { countFailureReasons, searchRows } from '../../../src/store/row-search.ts'
 import { listLookupHistory } from '../../../src/store/row-history.ts'
 import { countCells, listSourceNames, recountRows, listDueRows } from '../../../src/store/rows.ts'
-import { groupSkippedCells, listSkippedCellsOfRow } from '../../../src/store/skipped-cells.ts'
+import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { countRunRowsBySource } from '../../../src/store/runs.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
@@ -245,7 +245,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   const read = async () => ({
     due: await listDueRows(app.db, 'contacts', '', 10),
     failures: await countFailureReasons(app.db, { source: null, states: null }),
-    skipped: await listSkippedCellsOfRow(app.db, 'contacts', '2'),
+    skipped: (await iterateSkippedCells(app.db, {}).next()).value ?? [],
     skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
     found: (await searchRows(app.db, all, { after: null, limit: 99, most: 999 })).rows.length,
     retried: await app.retry({ states: ['failed'], reason: null, sources: [], dryRun: true, signal }),
@@ -255,7 +255,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   expect(before).toMatchObject({
     due: ['1', '9'],
     failures: [{ rows: 2 }],
-    skipped: [{ column: 'phone' }],
+    skipped: [{ key: '2' }],
     skippedOfState: [{ rows: 1 }],
     found: 40,
     retried: { rows: 2, skipped: 0 },
@@ -283,7 +283,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     'insert into crm.contacts overriding system value select * from crm.saved; drop table crm.saved',
   )
   expect(await run()).toMatchObject({ rows: { picked: 2 }, lookups: { requested: 0 } })
-  expect(await read()).toMatchObject({ skipped: [{ column: 'phone' }], found: 40, remapped: before.remapped })
+  expect(await read()).toMatchObject({ skipped: [{ key: '2' }], found: 40, remapped: before.remapped })
   await harness.query('delete from crm.contacts')
   await run()
   expect(await listSourceNames(app.db)).toEqual([])

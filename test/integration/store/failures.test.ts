@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
-import { countFailureReasons, latestFailures } from '../../../src/store/row-search.ts'
-import { groupSkippedCells } from '../../../src/store/skipped-cells.ts'
+import { countFailureReasons, iterateFailures, latestFailures } from '../../../src/store/row-search.ts'
+import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listSourceNames } from '../../../src/store/rows.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
@@ -34,6 +34,22 @@ test('groups reasons, whatever the confidence was; a miss is not a failure', asy
 test('lists the latest first', async () => {
   const rows = await latestFailures(database.db, all, 3)
   expect(rows.map((row) => row.key)).toEqual(['99', '98', '97'])
+})
+
+test('pages have each failed row once, in order', async () => {
+  const keysOf = async (source: string | null): Promise<string[]> => {
+    const keys: string[] = []
+    for await (const page of iterateFailures(database.db, { source, states: null }, 7)) {
+      expect(page.length).toBeLessThanOrEqual(7)
+      keys.push(...page.map((row) => `${row.source} ${row.key}`))
+    }
+    return keys
+  }
+  const every = await keysOf(null)
+  expect(every).toHaveLength(60)
+  expect(new Set(every).size).toBe(60)
+  expect(await keysOf('contacts')).toEqual(every.filter((key) => key.startsWith('contacts')))
+  expect(await keysOf('missing')).toEqual([])
 })
 
 test('counts skipped cells by column and reason, the most frequent first, with their values', async () => {
@@ -74,6 +90,9 @@ test('counts skipped cells by column and reason, the most frequent first, with t
   expect(await groupSkippedCells(database.db, { states: ['failed'] })).toMatchObject([
     { column: 'title', rows: 4 },
   ])
+  const pages: number[] = []
+  for await (const page of iterateSkippedCells(database.db, {}, 7)) pages.push(page.length)
+  expect(pages).toEqual([7, 7, 7, 3])
 })
 
 test('lists the sources that have rows', async () => {

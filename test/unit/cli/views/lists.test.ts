@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { StatusReport } from '../../../../src/domain/report/status.ts'
 import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
-import { renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
+import { formatCsvLine, renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import { createFinding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
@@ -49,7 +49,7 @@ describe('failures', () => {
     expect(text).toMatch(/^12 cells skipped\n +12 {2}phone +the text is longer than the column/m)
     expect(text).toContain('Latest 1 of 105')
     expect(text).toContain('1 min ago')
-    expect(text).toContain('fillrate.rows where failure is not null')
+    expect(text).toContain('--csv')
     expect(text).not.toContain('\u001b')
   })
 })
@@ -228,5 +228,16 @@ describe('check', () => {
     expect(renderVerdict([createFinding('bulk', 'warning', 'off')], output).join('')).toContain(
       'Ready to run.',
     )
+  })
+})
+
+describe('CSV', () => {
+  test.each([
+    [['a', 'b'], 'a,b\r\n'],
+    [['a,b', 'say "so"', 'two\nlines', null], '"a,b","say ""so""","two\nlines",\r\n'],
+    [['["x",1]'], '"[""x"",1]"\r\n'],
+    [['=1+1', '@x', '-5', '+47', '-x'], "'=1+1,'@x,-5,+47,'-x\r\n"],
+  ])('%j', (fields, line) => {
+    expect(formatCsvLine(fields)).toBe(line)
   })
 })
