@@ -33,7 +33,7 @@ const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or
 export async function loadConfig(options: { cwd: string; path?: string }): Promise<Config> {
   const path = findConfig(options)
   const source = await readSource(path)
-  const value = extname(path) === '.json' ? readJson(source, path) : await readModule(source, path)
+  const value = extname(path) === '.json' ? readJson(source, path) : (await readModule(source, path)).exported
   return parseConfig(value, path, await loadNamedServices(value, dirname(path)))
 }
 
@@ -90,14 +90,14 @@ async function readModule(
   source: string,
   path: string,
   expected = 'export default defineConfig({ sources: { … } })',
-): Promise<object> {
+): Promise<{ readonly exported: object; readonly module: Readonly<Record<string, unknown>> }> {
   // As Node does for imports: errors of a module name its real path.
   const real = await realpath(path)
   const module = await importModule(real, source).catch((cause: unknown) => {
     throw loadProblem(path, toImportProblem(cause, real), cause)
   })
   const exported: unknown = await module['default']
-  if (typeof exported === 'object' && exported !== null) return exported
+  if (typeof exported === 'object' && exported !== null) return { exported, module }
   throw loadProblem(path, {
     place: path,
     found:
@@ -128,7 +128,9 @@ export async function loadNamedServices(
  */
 async function loadService(path: string): Promise<GivenService> {
   const example = 'export default defineService({ name: … })'
-  return { definition: await readModule(await readSource(path), path, example), place: path }
+  const { exported, module } = await readModule(await readSource(path), path, example)
+  const { cases } = module
+  return { definition: exported, place: path, hasCases: Array.isArray(cases) && cases.length > 0 }
 }
 
 const loadProblem = (where: string, problem: Problem, cause?: unknown): ConfigProblems =>
@@ -248,7 +250,7 @@ export function parseConfig(
     const named = typeof given === 'string' ? modules.get(given) : given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
-    return service === null ? [] : [{ name, adapter: service }]
+    return service === null ? [] : [{ name, adapter: service, hasCases: named?.hasCases }]
   })
   // A mistake in the services leaves nothing to hold the outputs against.
   if (wrong.length > 0) throw new ConfigProblems(where, wrong)

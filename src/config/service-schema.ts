@@ -370,6 +370,8 @@ export interface GivenService {
   readonly definition: unknown
   /** A file, or a key of the configuration. */
   readonly place: string
+  /** Whether its module exports `cases`; absent: it is in the configuration itself, which exports none. */
+  readonly hasCases?: boolean
 }
 
 /**

@@ -137,6 +137,8 @@ export interface ConfiguredService {
   readonly name: string | null
   /** How it is called. */
   readonly adapter: Service
+  /** Whether its module exports cases; absent: it has no module. */
+  readonly hasCases?: boolean | undefined
 }
 
 /** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */

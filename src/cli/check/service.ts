@@ -111,7 +111,7 @@ interface ServiceChecks {
 
 /** Checks a service: its address, key, description and deliveries. */
 export async function* checkService(
-  { adapter: service, name, account }: ConfigService,
+  { adapter: service, name, hasCases = true, account }: ConfigService,
   { environment, address, called }: ServiceChecks,
 ): AsyncGenerator<Finding> {
   yield await checkAddress(environment)
@@ -120,7 +120,12 @@ export async function* checkService(
   yield problems.length > 0
     ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
     : await checkApiKey(environment, service)
-  if (service !== BUILT_IN_SERVICE) yield createFinding('description', 'ok', service.name)
+  if (service !== BUILT_IN_SERVICE)
+    yield hasCases
+      ? createFinding('description', 'ok', service.name)
+      : createFinding('description', 'warning', `${service.name}, without cases`, {
+          todo: 'Export `cases` from its module, and run `testService(service, cases)` in your tests.',
+        })
   yield await checkBulkSetup(environment, service, name)
   const scopes = address === null ? [] : toScopes(address, account, environment.apiKeys)
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)

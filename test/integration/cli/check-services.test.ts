@@ -35,7 +35,10 @@ beforeAll(async () => {
        person: { path: '/find', inputs: ['email'], record: { confidence: null } },
        fields: { person: { role: 'text', mobile: 'text', size: 'text' } },
        rate: { limit: '60 per minute' },
-     })`,
+     })
+     export const cases = [
+       { name: 'found', input: { email: 'a@example.com' }, answer: { body: { role: 'CTO' } }, expect: { outcome: 'found' } },
+     ]`,
   )
   await cli.configure(config)
 })
@@ -80,7 +83,7 @@ async function check(changes: NodeJS.ProcessEnv = {}, ...words: string[]): Promi
 }
 
 describe('with several services', () => {
-  test('each is checked, with its key, description and the columns that they fill', async () => {
+  test('each is checked, with its key, description and cases, and the columns that they fill', async () => {
     const checks = await check()
     const of = (service: string | undefined) =>
       checks.filter((one) => one.service === service).map(({ name, verdict }) => `${name} ${verdict}`)

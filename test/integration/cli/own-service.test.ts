@@ -45,13 +45,13 @@ test.each([
   expect(calls).toEqual({ person: 0, company: 0, bulk: 3, total: 3 })
 })
 
-test('check names a description, and shows no header of it', async () => {
+test('check says that a description has no cases, and shows no header of it', async () => {
   const module = await writeService(
     `auth: 'bearer', headers: { 'x-app-key': 'not-to-be-shown' }, person: { path: '/people' }`,
   )
   await configure(module)
   const { stdout } = await run('check')
-  expect(stdout).toMatch(/✓ description +Own/)
+  expect(stdout).toMatch(/! description +Own, without cases[\s\S]*testService\(service, cases\)/)
   expect(stdout).not.toContain('not-to-be-shown')
 })
 
