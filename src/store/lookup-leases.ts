@@ -274,12 +274,9 @@ export async function storeLateRecords(
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
-    ), ${enqueueWriteBackSql('stored')}, due as (
-      update fillrate.rows r set due_at = now() from stored
-       where r.lookup_id = stored.id and ${opaque(sql`r.state in (${WITHOUT_RECORD})`)}
-      returning r.source
-    )
-    update fillrate.source_state set due_after = now() where source in (select source from due)`.execute(db)
+    ), ${enqueueWriteBackSql('stored')}
+    update fillrate.rows r set due_at = now() from stored
+     where r.lookup_id = stored.id and ${opaque(sql`r.state in (${WITHOUT_RECORD})`)}`.execute(db)
 }
 
 export interface DeliveredResult extends LookupFields {
