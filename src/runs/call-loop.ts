@@ -34,8 +34,6 @@ interface CallLoopOptions extends RunCallOptions {
   readonly submitSignal: WakeSignal
   /** Results came with a call, and are stored as deliveries. */
   readonly wakeSettling?: () => void
-  /** Called after each tick of submissions, also one that posted nothing. */
-  readonly onSubmitted?: (result: SubmitResult) => void
   /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
@@ -115,9 +113,6 @@ async function waitForKey(
  */
 const RUNS_LISTED_MS = 300
 
-/** How long jobs that are to be posted again wait behind full ticks of new ones, in milliseconds. */
-const SUBMIT_UNSEEN_MS = 1_000
-
 /** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
 interface LeadershipEnd {
   readonly isRejected: boolean
@@ -134,8 +129,6 @@ class LeaderCalls {
   /** The loops share one query. */
   readonly #listCached: CachedRead<runs.RunningRun[]>
   readonly #cancellations: Cancellations
-  /** Until when the jobs of a run are created without looking first: its ticks are full. */
-  readonly #fullUntil = new Map<number, number>()
   /** The runs that are served, and those of them for which the account was found without credits. */
   #listed: readonly number[] = []
   #triedFor: ReadonlySet<number> = new Set()
@@ -275,12 +268,8 @@ class LeaderCalls {
 
   async #submitRun(run: runs.RunningRun): Promise<SubmitResult> {
     const options = this.#options
-    const hasMore = (this.#fullUntil.get(run.id) ?? 0) > performance.now()
-    const result = await submitJobs(this.#deps, run, { signal: this.#signal, hasMore })
-    if (!result.isFull) this.#fullUntil.delete(run.id)
-    else if (!hasMore) this.#fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
+    const result = await submitJobs(this.#deps, run, { signal: this.#signal })
     if (result.answered > 0) options.wakeSettling?.()
-    options.onSubmitted?.(result)
     options.countFor(run.id, (counters) => {
       counters.submitted += result.inputs
       if (result.calls > 0) counters.touch()

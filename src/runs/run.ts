@@ -89,7 +89,6 @@ class RunExecution {
   /** Ends all steps. */
   readonly #stopping: AbortSignal
   #isPicking = true
-  readonly #firstPage = Promise.withResolvers<void>()
 
   constructor(
     options: ExecuteRunOptions,
@@ -194,21 +193,12 @@ class RunExecution {
   }
 
   #startSteps(): Promise<void>[] {
-    // No other step has work before there is a page, and they would take connections and processor time from it.
-    const isUnderWay = Promise.race([
-      this.#firstPage.promise,
-      sleep(FIRST_PAGE_MS, undefined, { signal: this.#stopping }).catch(() => {}),
-    ])
     const own = this.#parts
       .filter(({ areShared }) => !areShared)
       .flatMap((running) =>
         running.workers
           .tasks()
-          .map(({ name, start }) =>
-            (name === 'call' ? start() : isUnderWay.then(start)).catch((error: unknown) =>
-              this.#failPart(running, error),
-            ),
-          ),
+          .map(({ start }) => start().catch((error: unknown) => this.#failPart(running, error))),
       )
     const steps = [this.#pick(), this.#monitor().finally(() => this.#finished.abort())]
     return [...own, ...steps.map((step) => step.catch(this.#onFailure))]
@@ -241,7 +231,6 @@ class RunExecution {
         this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
       ),
     )
-    this.#firstPage.resolve()
     picked.abort()
     await laterSteps
     if (this.#stopping.aborted) return
@@ -271,7 +260,6 @@ class RunExecution {
       signal: AbortSignal.any([stopping, outOfCredits.signal]),
       observations: { ...observations, leftOut: part.leftOut },
       onPicked: (picked, mayBeAnswered) => {
-        if (picked > 0) this.#firstPage.resolve()
         counters.picked += picked
         if (picked > 0) part.counters.touch()
         workers.wakeCalls()
@@ -351,8 +339,6 @@ class RunExecution {
   }
 }
 
-/** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
-const FIRST_PAGE_MS = 500
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
 const LATER_STEPS_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000

@@ -3,7 +3,6 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
-import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source-model.ts'
 import { requeueUnread } from '../store/deliveries.ts'
@@ -70,12 +69,6 @@ export class Workers {
   readonly #settleSignal: WakeSignal
   readonly #writers: Writers
   readonly #warnedRuns = new Set<number>()
-  /**
-   * What this process has posted in bulk, and what came of it: when nothing else is awaited, nothing needs to gather. A
-   * hint: deliveries of others' jobs are counted too.
-   */
-  readonly #bulk = { jobs: 0, inputs: 0, hasMore: true, deliveries: 0, answers: 0 }
-  readonly #allDelivered = new WakeSignal()
   readonly #grace = new TakeoverGrace(LEASE_MS)
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
@@ -86,36 +79,7 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
-    this.#settleSignal.onEach(() => {
-      this.#bulk.deliveries++
-      this.#reportLastDelivery()
-    })
     this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
-  }
-
-  #hasPickedAll(): boolean {
-    return [...this.#runs].every(({ isPicking }) => isPicking?.() === false)
-  }
-
-  #onSubmitted({ submitted, inputs, isFull }: SubmitResult): void {
-    this.#bulk.jobs += submitted
-    this.#bulk.inputs += inputs
-    this.#bulk.hasMore = isFull
-    this.#reportLastDelivery()
-  }
-
-  #reportLastDelivery(): void {
-    if (this.#bulk.deliveries >= this.#bulk.jobs && this.#hasSubmittedAll()) this.#allDelivered.notify()
-  }
-
-  #hasSubmittedAll(): boolean {
-    return !this.#bulk.hasMore && this.#hasPickedAll()
-  }
-
-  /** @returns whether these answers are the last that are awaited */
-  #onSettled(answers: number): boolean {
-    this.#bulk.answers += answers
-    return this.#bulk.answers >= this.#bulk.inputs && this.#hasSubmittedAll()
   }
 
   /**
@@ -153,12 +117,11 @@ export class Workers {
         ...common,
         name: 'settle',
         wakeSignal: this.#settleSignal,
-        gather: { ms: 250, enough: this.#allDelivered },
+        paceMs: 250,
         fullTick: 20,
         tick: async () => {
           const result = await settleReceived(deps)
-          if (result.answered > 0)
-            this.#writers.onAnswers(result.answered, this.#onSettled(result.answered) ? 'last' : 'sync')
+          if (result.answered > 0) this.#writers.onAnswers(result.answered, 'sync')
           if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
           return result.deliveries
         },
@@ -227,7 +190,6 @@ export class Workers {
       submitSignal: this.#submitSignal,
       onAnswers: (answers, urgency) => this.#writers.onAnswers(answers, urgency),
       wakeSettling: () => this.#settleSignal.notify(),
-      onSubmitted: (result) => this.#onSubmitted(result),
       signal: this.#options.signal,
       onLeadership: (leadership) => {
         if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()
