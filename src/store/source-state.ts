@@ -149,8 +149,6 @@ export interface SourceFillRate {
   /** Rows with a value, by column. */
   readonly filled: Readonly<Record<string, number>>
   readonly took_ms: number
-  /** The table that was counted: it may have been replaced since. Null: not known. */
-  readonly table_node: string | null
 }
 
 /** Keeps what a run has counted, once it is closed: closing it stores its totals as a whole. */
@@ -174,7 +172,7 @@ const MAX_COUNTS = 1_000
 /** The counts of sources, oldest first. */
 export async function listFillRates(db: Database, sources: readonly string[]): Promise<SourceFillRate[]> {
   const { rows } = await sql<SourceFillRate>`
-    select v.source, v.at, v.eligible, v.filled, v.took_ms, v.table_node
+    select v.source, v.at, v.eligible, v.filled, v.took_ms
       from (
         select id, totals -> 'fill_rates' as counted
           from fillrate.runs
@@ -186,7 +184,7 @@ export async function listFillRates(db: Database, sources: readonly string[]): P
      cross join lateral (
        select c.name as source, of.*
          from jsonb_to_record(c.count)
-           as of (at timestamptz, eligible bigint, filled jsonb, took_ms integer, table_node text)
+           as of (at timestamptz, eligible bigint, filled jsonb, took_ms integer)
      ) v
      where c.name = any(${[...sources]}::text[])
      order by r.id`.execute(db)
