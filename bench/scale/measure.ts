@@ -179,7 +179,7 @@ const environment = (
   ...process.env,
   DATABASE_URL: url,
   FILLRATE_BASE_URL: baseUrl,
-  FILLRATE_API_KEY: keys.join(','),
+  FILLRATE_API_KEY: keys[0] ?? '',
   FILLRATE_WEBHOOK_SECRET: webhookSecret,
   LOG_LEVEL: 'warn',
 })

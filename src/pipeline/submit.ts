@@ -242,8 +242,6 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
     case 'abort_run':
       // A success that cannot be read is paid.
       return { type: done === 'yes' ? 'unconfirmed' : 'rejected', reason }
-    case 'rotate_key':
-      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'release':
       return error instanceof AbortedError && mayBeAccepted
         ? { type: 'unconfirmed', reason }

@@ -25,8 +25,6 @@ import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly elector: Elector
-  /** The runs of this process. */
-  readonly runIds: () => readonly number[]
   /** Whether a list of running runs has those of this process as they are. */
   readonly isCurrent: (listed: readonly runs.RunningRun[]) => boolean
   readonly lookUpSignal: WakeSignal
@@ -49,15 +47,9 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const lookUps = options.lookUpSignal.listen()
   /** Consecutive leaderships that ended because the service rejected the key. */
   let rejections = 0
-  // Retry keys that were rejected in an earlier run of this process.
-  deps.client.resetKeys()
-  let { scope } = elector
+  // The key may have been rejected in an earlier run of this process.
+  deps.client.resetKey()
   const acquire = async (): Promise<Leadership | null> => {
-    if (scope !== elector.scope) {
-      // Their heartbeats would do it only seconds later; until then no leader would serve them.
-      await runs.updateRunScope(deps.db, options.runIds(), deps.service, elector.scope)
-      scope = elector.scope
-    }
     const leadership = await elector.acquire()
     const status = leadership === null ? await elector.readStatus() : null
     if (status !== null) options.onLeaderStatus(status)
@@ -87,7 +79,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
     await waitForKey(options, pauseMs(++rejections))
-    deps.client.resetKeys()
+    deps.client.resetKey()
   }
 }
 

@@ -179,7 +179,6 @@ export class Workers {
     return runCallLoop({
       deps,
       elector,
-      runIds: () => this.#runIds(),
       isCurrent: (listed) =>
         [...this.#runs].every(({ run, isPicking }) =>
           listed.some(({ id, picking }) => id === run && !(picking && isPicking?.() === false)),

@@ -111,18 +111,6 @@ export async function listCancelled(db: Connection, ids: readonly number[]): Pro
   return rows.map((row) => row.id)
 }
 
-/** Records that the process of these runs calls a service with another key from now on. */
-export async function updateRunScope(
-  db: Connection,
-  ids: readonly number[],
-  service: number,
-  scope: string,
-): Promise<void> {
-  await sql`
-    update fillrate.runs set scopes = scopes || jsonb_build_object(${service}::text, ${scope}::text)
-     where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
-}
-
 /** Records that all rows are picked: emails that do not fill a job may go as synchronous calls now. */
 export async function markPicked(db: Connection, run: number, token: string): Promise<void> {
   await updateHeld(db, run, token).set({ picking_finished_at: NOW }).execute()

@@ -42,8 +42,7 @@ async function createFixture(
   )
   const client = new EnrichmentClient({
     baseUrl: sandbox.url,
-    apiKey: [...sandbox.keys],
-    onKeyRejected: (refusal) => log.warn(refusal, 'the service refuses a key'),
+    apiKey: sandbox.keys[0] ?? '',
     onKeyAccepted: (keyId) => log.info({ keyId }, 'the service accepts the key again'),
   })
   onTestFinished(async () => {
@@ -89,8 +88,7 @@ const startCallLoop = (
 ) =>
   runCallLoop({
     deps,
-    elector: new LeaderElector({ ...deps, scope: () => scope, owner: 'test', reserve: 0.1 }),
-    runIds: () => [],
+    elector: new LeaderElector({ ...deps, scope, owner: 'test', reserve: 0.1 }),
     isCurrent: () => true,
     onLeaderStatus: () => {},
     countFor: () => {},
@@ -132,9 +130,7 @@ test('a rejected key is retried with one call each time, and calls continue when
   expect(rejections).toEqual([1, 2, 3, 4])
   const [first = 0] = callsBefore
   expect(callsBefore).toEqual([first, first + 1, first + 2, first + 3])
-  expect(logged.filter(({ msg }) => /the service (refuses|accepts)/.test(msg)).map(({ msg }) => msg)).toEqual(
-    ['the service refuses a key', 'the service accepts the key again'],
-  )
+  expect(logged.filter(({ msg }) => msg === 'the service accepts the key again')).toHaveLength(1)
 })
 
 test('a process that waits with a refused key tries it at once if somebody wants to', async () => {
@@ -204,7 +200,7 @@ test('a lease whose response was lost is resumed by the next attempt, and nothin
   const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
   const elector = new LeaderElector({
     ...deps,
-    scope: () => SCOPE,
+    scope: SCOPE,
     owner: 'test',
     reserve: 0.1,
   })
