@@ -127,8 +127,7 @@ class RunExecution {
     this.#options.onStarted?.(id)
     // Ends after the other steps: keys may be compared for longer than the lease lasts.
     const idle = new AbortController()
-    const services = parts.map(({ deps }) => deps)
-    const beating = heartbeat(services, id, token, idle.signal, (by) => {
+    const beating = heartbeat(this.#deps, id, token, idle.signal, (by) => {
       this.#run.observations.cancelledBy = by
       this.#cancelled.abort()
     }).catch(this.#onFailure)

@@ -1,4 +1,4 @@
-import * as runs from '../store/runs.ts'
+import { readDatabaseTime } from '../store/scheduled-runs.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned } from '../pipeline/recover.ts'
@@ -68,7 +68,6 @@ export class Workers {
   readonly #submitSignal = new WakeSignal()
   readonly #settleSignal: WakeSignal
   readonly #writers: Writers
-  readonly #warnedRuns = new Set<number>()
   readonly #grace = new TakeoverGrace(LEASE_MS)
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
@@ -146,32 +145,10 @@ export class Workers {
   }
 
   async #recover(): Promise<void> {
-    const { calls } = this.#options
-    const running = await runs.listRunning(this.#deps.db)
+    await readDatabaseTime(this.#deps.db)
     if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.
     await recoverAbandoned(this.#deps, this.#runIds())
-    if (calls !== null) this.#warnOfOtherScopes(running, calls)
-  }
-
-  /** Two services on one database are most likely a mistake; their runs never serve each other. */
-  #warnOfOtherScopes(
-    running: readonly runs.RunningRun[],
-    { service, serviceName = null, elector }: CallSetup,
-  ): void {
-    const own = elector.scope
-    for (const { id: run, scopes } of running) {
-      const others = Object.values(scopes)
-      // Of several services, one that has no rows of this one says nothing.
-      const isOfAnother = serviceName === null && others.length === 1
-      const scope = scopes[service] ?? (isOfAnother ? others[0] : undefined)
-      if (scope === undefined || scope === own || this.#warnedRuns.has(run)) continue
-      this.#warnedRuns.add(run)
-      this.#deps.log.warn(
-        { event: 'run_of_other_service', run, scope, own },
-        'a run with another service or key uses this database; its rows and lookups are left to it',
-      )
-    }
   }
 
   async #runCalls({ elector, onUnauthorized, ...deps }: CallSetup): Promise<void> {

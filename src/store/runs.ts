@@ -76,10 +76,10 @@ export async function extendRunLease(
   run: number,
   token: string,
   leaseMs: number,
-  scopes: Scopes | null = null,
 ): Promise<{ readonly cancelledBy: string | null } | null> {
-  const set = { leased_until: fromNow(leaseMs), ...(scopes !== null && { scopes: JSON.stringify(scopes) }) }
-  const extended = updateHeld(db, run, token).where('state', '=', 'running').set(set)
+  const extended = updateHeld(db, run, token)
+    .where('state', '=', 'running')
+    .set({ leased_until: fromNow(leaseMs) })
   return (await extended.returning('cancelled_by as cancelledBy').executeTakeFirst()) ?? null
 }
 

@@ -9,8 +9,6 @@ export const LOG_EVENTS = {
   run_failed: 'A run ended as failed, or because the service rejected every key.',
   run_lease_lost: 'A run ended, because another process had taken over its rows.',
   run_interrupted: 'Runs of dead processes were marked interrupted.',
-  run_heartbeat_failed: 'The lease of a run could not be extended.',
-  run_of_other_service: 'A run of another service or key uses this database.',
   scheduled_run_started: 'A scheduled run started.',
   scheduled_run_queued: 'A scheduled run waits for another run of its sources.',
   scheduled_run_late: 'A missed scheduled run starts now.',
