@@ -330,9 +330,9 @@ export class OpenService {
 
   /** @throws a problem of the configuration if the service's URL or its key is missing */
   openClient(): EnrichmentClient {
-    const { log, onKeyAccepted } = this.#opened
+    const { onKeyAccepted } = this.#opened
     return (this.#client ??= openServiceClient(
-      { config: this.config, environment: this.#environment, log },
+      { config: this.config, environment: this.#environment },
       this.#metrics,
       () => onKeyAccepted(this.scope ?? ''),
     ))
@@ -376,11 +376,7 @@ const isKeyAccepted = (status: number | null): boolean =>
  * @throws ConfigProblems if the service's URL, its key, or what its description requires of the environment is missing
  */
 export function openServiceClient(
-  {
-    config,
-    environment,
-    log,
-  }: { readonly config: ConfigService; readonly environment: Environment; readonly log: Log },
+  { config, environment }: { readonly config: ConfigService; readonly environment: Environment },
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {
@@ -405,7 +401,6 @@ export function openServiceClient(
       // Also what a client of an earlier configuration was refused: a reload opens another one.
       if (isKeyAccepted(call.status)) onKeyAccepted()
     },
-    onKeyAccepted: (keyId) => log.info({ event: 'key_accepted', keyId }, 'the service accepts the key again'),
   })
 }
 

@@ -11,24 +11,18 @@ import type { HttpExchange } from './exchange.ts'
 import { InputsInARow } from './inputs-in-a-row.ts'
 import { type ErrorContext, toErrorDetails, isHtml } from './response-errors.ts'
 
-interface KeyJudgeOptions {
-  /** Called each time the key is rejected. */
-  readonly onReject: () => void
-  /** Called once when the service accepts the rejected key again. */
-  readonly onKeyAccepted?: ((keyId: string) => void) | undefined
-}
-
 /** Decides by the answers whether the key is accepted or rejected. */
 export class KeyJudge {
   readonly #key: ApiKey
-  readonly #options: KeyJudgeOptions
+  readonly #onReject: () => void
   readonly #forbidden = new ForbiddenClassifier()
   /** When the key was rejected last, by `performance.now()`: what was sent before shows what was. Null: it was accepted since. */
   #rejectedAt: number | null = null
 
-  constructor(key: ApiKey, options: KeyJudgeOptions) {
+  /** @param onReject called each time the key is rejected */
+  constructor(key: ApiKey, onReject: () => void) {
     this.#key = key
-    this.#options = options
+    this.#onReject = onReject
   }
 
   /** @returns a mark to pass to `forbid` if this call gets a 403 */
@@ -45,7 +39,6 @@ export class KeyJudge {
     this.#forbidden.recordAccepted(sentAt)
     if (this.#rejectedAt !== null && sentAt < this.#rejectedAt) return
     this.#key.accept()
-    if (this.#rejectedAt !== null) this.#options.onKeyAccepted?.(this.#key.id)
     this.#rejectedAt = null
   }
 
@@ -84,7 +77,7 @@ export class KeyJudge {
     const { status } = details
     const { id } = this.#key
     if (this.#key.reject()) this.#forbidden.resetForKey()
-    this.#options.onReject()
+    this.#onReject()
     this.#rejectedAt = performance.now()
     const page =
       ' with a page in HTML: a firewall or a proxy in front of the service blocks the key, or the address of this machine'

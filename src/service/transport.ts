@@ -36,8 +36,6 @@ export type TransportOptions = {
   /** Size of the connection pool, and so the number of concurrent requests. Default: 32. */
   connections?: number
   userAgent?: string
-  /** Called once when the service accepts the rejected key again. */
-  onKeyAccepted?: (keyId: string) => void
   /** Called at the end of each call. */
   onCallEnd?: (call: EndedCall) => void
 }
@@ -94,10 +92,7 @@ export class Transport {
   constructor(options: TransportOptions) {
     const { origin, prefix } = parseBaseUrl(options.baseUrl)
     this.key = new ApiKey(options.apiKey)
-    this.#judge = new KeyJudge(this.key, {
-      ...options,
-      onReject: () => this.#token?.forget(),
-    })
+    this.#judge = new KeyJudge(this.key, () => this.#token?.forget())
     this.#origin = origin
     const service = options.service ?? BUILT_IN_SERVICE
     this.#service = service

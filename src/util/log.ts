@@ -24,7 +24,6 @@ export const LOG_EVENTS = {
   condition_began: 'A condition began: its runbook is in docs/operations.md.',
   condition_ended: 'A condition ended, with how long it lasted.',
   reload_refused: 'A reloaded configuration is not used; the former one stays.',
-  key_accepted: 'The API key is accepted again.',
   call_ended: 'A call to the service was answered (debug).',
   call_failed: 'A call to the service failed (debug).',
   lookup_failed: 'A lookup failed in Fillrate, or its answer was not stored.',

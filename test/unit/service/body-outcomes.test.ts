@@ -77,16 +77,15 @@ describe('what a body says in place of its status', () => {
   })
 
   test('a refused key: no further call is sent, and no answer accepts it before', async () => {
-    const accepted: string[] = []
     const { stand, call } = await open({ code: 'KEY' })
-    const client = clientOf(stand, { service, apiKey: 'old', onKeyAccepted: (id) => accepted.push(id) })
+    const client = clientOf(stand, { service, apiKey: 'old' })
     expect(await call()).toBeInstanceOf(UnauthorizedError)
     expect(await call()).toBeInstanceOf(UnauthorizedError)
     expect(stand.received.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old'])
     await expect(client.enrichPerson({ email: 'ada@example.com' })).rejects.toThrow('rejected the API key')
     client.resetKey()
     await expect(client.enrichPerson({ email: 'ada@example.com' })).rejects.toThrow('rejected the API key')
-    expect(accepted).toEqual([])
+    expect(client.isKeyRejected).toBe(true)
   })
 
   test.each(ENDPOINTS)('each other failure of %s is the error of its status', async (endpoint) => {
