@@ -26,9 +26,6 @@ export default defineConfig({
       // Live sync: `fillrate start` enriches rows as they change. `fillrate follow install contacts` installs the triggers.
       follow: true,
 
-      // A timestamp that is updated with each change. A pass then reads the changed rows instead of the whole table.
-      changedAt: 't.updated_at',
-
       // When a row was enriched last, by whatever did it. While this is younger than `refreshAfter`, the row is not picked.
       // Each write sets it, so it does not belong in `where`.
       freshness: { column: 'enriched_at' },

@@ -217,7 +217,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // security may only hide it.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
-  // that are due: `row_counts` says where to look for the ones, and the others are looked for once an hour. What is rare has a column
+  // that are due: `row_counts` says where to look for the ones, and a pass finds the others. What is rare has a column
   // that is null for all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
   // `failure` (`store/failures.ts:failureSql`): a generated column would list the states, and a later version could add none.
   await sql`
@@ -627,11 +627,8 @@ async function createAudit(db: Kysely<unknown>): Promise<void> {
 
 async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // What is known of a source. `configured_at`: when a process had it in its configuration, to the hour. `paused_at` to `resume_at`:
-  // a user has paused it, and when that ends by itself. `mapping_hash` to `full_pass_at`: how far one with `changedAt` has been read,
-  // and with which mapping: a changed mapping requires a full pass; the start of the pass, the transactions that were open then, each
-  // with a time before which it did not begin, and the last full pass. `due_after`: a pass by `changedAt` looks for due rows from then
-  // on; null: at once. `per_hour` to `slowed_at`: how many more rows of one with
-  // `writes` may be written, at a time, and when a write has waited for it last.
+  // a user has paused it, and when that ends by itself. `per_hour` to `slowed_at`: how many more rows of one with `writes` may be
+  // written, at a time, and when a write has waited for it last.
   await sql`
     create table fillrate.source_state (
       source text collate "C" primary key,
@@ -640,12 +637,6 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
       paused_by text,
       pause_reason text,
       resume_at timestamptz,
-      mapping_hash text,
-      changed_until timestamptz,
-      started_at timestamptz,
-      running_transactions jsonb,
-      full_pass_at timestamptz,
-      due_after timestamptz,
       per_hour integer,
       allowance double precision,
       allowed_at timestamptz,

@@ -16,12 +16,11 @@ const MODEL_ROWS = 100
  * The configuration of the table. Every row lacks one column that the service never fills, so that a pass has to compare
  * the inputs of each.
  */
-export const scaleConfig = (options: { readonly changedAt?: boolean } = {}): object => ({
+export const scaleConfig = (): object => ({
   sources: {
     people: {
       kind: 'person',
       table: 'crm.people',
-      ...(options.changedAt === true ? { changedAt: 't.updated_at' } : {}),
       inputs: { email: 't.email' },
       outputs: {
         title: 'title',

@@ -21,7 +21,7 @@ export class Processes {
       PATH: process.env['PATH'],
       DATABASE_URL: databaseUrl,
       FILLRATE_BASE_URL: sandbox.url,
-      FILLRATE_API_KEY: sandbox.keys.join(','),
+      FILLRATE_API_KEY: sandbox.keys[0] ?? '',
       LOG_LEVEL: process.env['BENCH_LOG'] ?? 'warn',
     })
   }

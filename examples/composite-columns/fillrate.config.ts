@@ -15,7 +15,6 @@ export default defineConfig({
       table: '"workspace_k3x9"."person"',
       joins: 'left join "workspace_k3x9"."company" c on c."id" = t."companyId" and c."deletedAt" is null',
       where: 't."deletedAt" is null',
-      changedAt: 't."updatedAt"',
       inputs: {
         email: 't."emailPrimary"',
         linkedin_url: 't."linkedinPrimaryUrl"',

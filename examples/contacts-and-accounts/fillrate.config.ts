@@ -6,7 +6,6 @@ export default defineConfig({
       kind: 'person',
       table: 'crm.contacts',
       where: 't.deleted_at is null and not t.do_not_call',
-      changedAt: 't.updated_at',
       inputs: {
         email: 't.email',
         linkedin_url: 't.linkedin',
@@ -28,7 +27,6 @@ export default defineConfig({
       kind: 'company',
       table: 'crm.accounts',
       where: 't.deleted_at is null',
-      changedAt: 't.updated_at',
       inputs: { domain: 't.website' },
       outputs: {
         industry: 'industry',

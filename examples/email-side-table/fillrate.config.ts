@@ -10,7 +10,6 @@ export default defineConfig({
       where: `not t.deleted and not t.do_not_call
               and not exists (select from entity_email_address l join email_address e on e.id = l.email_address_id
                                where l.entity_id = t.id and l."primary" and not l.deleted and e.opt_out)`,
-      changedAt: 't.modified_at',
       inputs: {
         // The primary address, else the oldest of the others.
         email: `(select e.address from entity_email_address l join email_address e on e.id = l.email_address_id
@@ -35,7 +34,6 @@ export default defineConfig({
       kind: 'company',
       table: 'account',
       where: 'not t.deleted',
-      changedAt: 't.modified_at',
       inputs: { domain: 't.website' },
       outputs: {
         industry: 'industry',

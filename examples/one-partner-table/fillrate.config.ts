@@ -7,7 +7,6 @@ export default defineConfig({
       table: 'partner',
       joins: 'left join partner p on p.id = t.parent_id',
       where: "t.is_company is not true and t.type = 'contact' and t.active",
-      changedAt: 't.write_date',
       inputs: {
         email: 't.email',
         name: 't.name',
@@ -31,7 +30,6 @@ export default defineConfig({
       kind: 'company',
       table: 'partner',
       where: 't.is_company and t.active',
-      changedAt: 't.write_date',
       inputs: {
         // The website, or the domain of the main email address.
         domain: "coalesce(nullif(btrim(t.website), ''), split_part(t.email, '@', 2))",

@@ -136,7 +136,7 @@ function describeValue(name: string, schema: Schema): string {
   return SQL.has(name) ? 'SQL' : 'a text'
 }
 
-const SQL = new Set(['joins', 'changedAt', 'sql', ...Object.values(INPUT_NAMES).flat()])
+const SQL = new Set(['joins', 'sql', ...Object.values(INPUT_NAMES).flat()])
 
 /** A very large maximum is not worth mentioning. */
 function bounds(minimum: number | undefined, maximum: number | undefined): string {

@@ -32,7 +32,7 @@ import { environmentOf, variableOf, checkClient, type Environment } from '../con
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import { LeaderElector } from '../runs/leadership.ts'
-import { toScopes } from '../service/api-keys.ts'
+import { toScope } from '../service/api-keys.ts'
 import { Breaker } from '../service/breaker.ts'
 import { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
@@ -270,8 +270,10 @@ export class OpenService {
 
   /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
   get scope(): string | null {
-    if (this.address === null || this.#environment.apiKeys.length === 0) return null
-    return `${this.address} ${this.config.account ?? this.openClient().keyId}`
+    const { apiKey } = this.#environment
+    return this.address === null || apiKey === null
+      ? null
+      : toScope(this.address, this.config.account, apiKey)
   }
 
   /** Its number in the database; 0 if there is no address. Another process may have registered it. */
@@ -315,7 +317,7 @@ export class OpenService {
           : (job) => toJobAddress({ publicUrl, service: name, job, secrets }, config.adapter),
       elector: new LeaderElector({
         db,
-        scope: () => this.scope ?? '',
+        scope: this.scope ?? '',
         service,
         owner,
         log,
@@ -328,9 +330,9 @@ export class OpenService {
 
   /** @throws a problem of the configuration if the service's URL or its key is missing */
   openClient(): EnrichmentClient {
-    const { log, onKeyAccepted } = this.#opened
+    const { onKeyAccepted } = this.#opened
     return (this.#client ??= openServiceClient(
-      { config: this.config, environment: this.#environment, log },
+      { config: this.config, environment: this.#environment },
       this.#metrics,
       () => onKeyAccepted(this.scope ?? ''),
     ))
@@ -343,11 +345,9 @@ export class OpenService {
    */
   async tryNow(): Promise<AccountAnswer | null> {
     const { db } = this.#opened
-    const { address } = this
     const answer = await callAccount(this.config.adapter, this.#environment)
-    if (address === null || answer?.isAccepted === false) return answer
-    if (answer !== null)
-      await acceptKey(db, toScopes(address, this.config.account, this.#environment.apiKeys))
+    if (this.address === null || answer?.isAccepted === false) return answer
+    if (answer !== null && this.scope !== null) await acceptKey(db, this.scope)
     if (answer?.credits !== 0) await services.requestTry(db, await this.number())
     return answer
   }
@@ -376,15 +376,11 @@ const isKeyAccepted = (status: number | null): boolean =>
  * @throws ConfigProblems if the service's URL, its key, or what its description requires of the environment is missing
  */
 export function openServiceClient(
-  {
-    config,
-    environment,
-    log,
-  }: { readonly config: ConfigService; readonly environment: Environment; readonly log: Log },
+  { config, environment }: { readonly config: ConfigService; readonly environment: Environment },
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {
-  const { apiKeys, proxies } = environment
+  const { apiKey, proxies } = environment
   const problems = checkClient(config.adapter, environment)
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   const { concurrency, timeoutMs } = config
@@ -394,11 +390,7 @@ export function openServiceClient(
       variableOf(environment, 'BASE_URL'),
       'the URL of the enrichment service',
     ),
-    apiKey: requireSetting(
-      apiKeys.length > 0 ? apiKeys : null,
-      variableOf(environment, 'API_KEY'),
-      'a key of the enrichment service',
-    ),
+    apiKey: requireSetting(apiKey, variableOf(environment, 'API_KEY'), 'a key of the enrichment service'),
     service: config.adapter,
     auth: environment.auth,
     proxies,
@@ -409,12 +401,6 @@ export function openServiceClient(
       // Also what a client of an earlier configuration was refused: a reload opens another one.
       if (isKeyAccepted(call.status)) onKeyAccepted()
     },
-    // Without another key it is a condition, which is logged as one.
-    onKeyRejected: (rejection) => {
-      if (rejection.usableKeys > 0)
-        log.warn({ event: 'key_rejected', ...rejection }, 'the service rejected a key; the next one is used')
-    },
-    onKeyAccepted: (keyId) => log.info({ event: 'key_accepted', keyId }, 'the service accepts the key again'),
   })
 }
 
@@ -439,27 +425,23 @@ export function openClient(
   environment: Environment,
   timeoutMs?: number,
 ): EnrichmentClient | null {
-  const { baseUrl, apiKeys: apiKey, auth, proxies } = environment
-  if (baseUrl === null || apiKey.length === 0 || checkClient(service, environment).length > 0) return null
+  const { baseUrl, apiKey, auth, proxies } = environment
+  if (baseUrl === null || apiKey === null || checkClient(service, environment).length > 0) return null
   const timeout = timeoutMs === undefined ? {} : { timeoutMs }
   return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service, ...timeout })
 }
 
 /**
- * Requests the account of a service, with the first of its keys that it accepts.
+ * Requests the account of a service.
  * @returns null: its description names no such call, or the environment lacks what it needs
  */
 export async function callAccount(service: Service, environment: Environment): Promise<AccountAnswer | null> {
   const client = service.account && openClient(service, environment, TIMEOUT_MS)
   if (client === null) return null
   try {
-    for (;;)
-      try {
-        return { isAccepted: true, credits: await client.readAccount() }
-      } catch (error) {
-        if (!(error instanceof UnauthorizedError && error.hasNextKey))
-          return { isAccepted: false, reason: describeError(error) }
-      }
+    return { isAccepted: true, credits: await client.readAccount() }
+  } catch (error) {
+    return { isAccepted: false, reason: describeError(error) }
   } finally {
     await client.close()
   }

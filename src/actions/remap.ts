@@ -297,7 +297,8 @@ async function requeue(
 ): Promise<void> {
   // With unchanged rows whose state is no longer true.
   const needsWrite = ({ outcome, record }: PreviewedRemap): boolean =>
-    outcome === 'changed' || (outcome === 'unchanged' && !ROW_STATE_FACTS[record.state].isApplied)
+    outcome === 'changed' ||
+    (outcome === 'unchanged' && !ROW_STATE_FACTS[record.state].facts.includes('applied'))
   const keepsState = (preview: PreviewedRemap): boolean =>
     !needsWrite(preview) && (preview.outcome === 'unchanged' || preview.outcome === 'below_confidence')
   const toQueue = previewed.filter(needsWrite).map(({ record, onlyBlanks }) => ({ ...record, onlyBlanks }))

@@ -260,7 +260,6 @@ const sentence = (message: string): string => (/[.!?…]$/.test(message) ? messa
 function describeFix(error: ServiceError): string {
   switch (error.action) {
     case 'abort_run':
-    case 'rotate_key':
       return error.status === 401 || error.status === 403
         ? 'Check FILLRATE_API_KEY and FILLRATE_AUTH, of several services those with its name. Nothing was lost; run again to continue.'
         : 'Check FILLRATE_BASE_URL, of several services that with its name, then run again: it continues where it stopped.'

@@ -198,11 +198,6 @@ export interface SourceConfig<
    * shows what each one leaves out. Default: all.
    */
   readonly where?: string | readonly string[]
-  /**
-   * A timestamptz that moves when a row changes, so that a pass reads only changes. Of another type 12 hours more
-   * are read, because the time zone of its writers is unknown.
-   */
-  readonly changedAt?: string
   /** What keeps when a row was enriched last, by whatever did it. It replaces a condition on that time in `where`. */
   readonly freshness?: {
     /**

@@ -18,7 +18,7 @@ export const ENVIRONMENT_VARIABLES = {
   DATABASE_URL: 'the CRM database, postgres://user:password@host/name',
   FILLRATE_MAX_CONNECTIONS: 'largest number of connections to Postgres; default: 10',
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
-  FILLRATE_API_KEY: 'API key(s), comma-separated, newest first; id:secret for a client of OAuth',
+  FILLRATE_API_KEY: 'The API key; id:secret for a client of OAuth',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
   FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated',
   FILLRATE_PUBLIC_URL: 'URL at which a service on another machine reaches the webhook receiver',
@@ -136,9 +136,6 @@ const parseProxy = (text: string): string =>
     'http://proxy.example.com:3128',
   )
 
-const parseSigningSecrets = (text: string): readonly string[] =>
-  parseSecrets(text, 'secret', { isSent: false })
-
 type ReadVariable = <Value>(name: string, parse: (text: string) => Value) => Value | null
 
 /** What the environment has of a service: its address and its secrets. */
@@ -147,8 +144,7 @@ function readService(prefix: string, read: ReadVariable) {
   return {
     /** Without a trailing slash. */
     baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
-    /** Newest first. */
-    apiKeys: read(name('API_KEY'), (text) => parseSecrets(text, 'key', { isSent: true })) ?? [],
+    apiKey: read(name('API_KEY'), parseKey),
     auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
     /** Newest first. */
     webhookSecrets: read(name('WEBHOOK_SECRET'), parseSigningSecrets) ?? [],
@@ -193,15 +189,22 @@ const splitList = (text: string): string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '')
 
-/** Comma-separated secrets. `isSent`: in a header, so only visible ASCII is allowed. */
-function parseSecrets(text: string, what: string, { isSent }: { isSent: boolean }): readonly string[] {
+/** The key is sent in a header. */
+function parseKey(text: string): string {
+  const wrong = text.includes(',') ? 'with a comma in it' : describeSecretProblem(text, true)
+  if (wrong === null) return text
+  throw new InvalidValue(`a key ${wrong} (not shown)`, 'one key, as issued to you')
+}
+
+/** Comma-separated secrets. */
+function parseSigningSecrets(text: string): readonly string[] {
   const secrets = splitList(text)
   for (const [n, secret] of secrets.entries()) {
-    const wrong = describeSecretProblem(secret, isSent)
+    const wrong = describeSecretProblem(secret, false)
     if (wrong !== null)
       throw new InvalidValue(
-        `a ${what}${numberOf(n, secrets)} ${wrong} (not shown)`,
-        `the ${what} as issued to you; several, newest first, separated by commas`,
+        `a secret${numberOf(n, secrets)} ${wrong} (not shown)`,
+        'the secret as issued to you; several, newest first, separated by commas',
       )
   }
   return secrets
@@ -348,9 +351,9 @@ function toKeyHeader(auth: ServiceAuth | AuthStyle): string | null {
 /** What is wrong with the environment for a service: a header that sends two things, a client's id or secret that is missing. */
 export function checkClient(
   { auth, headers }: Pick<Service, 'auth' | 'headers'>,
-  environment: Pick<Environment, 'apiKeys' | 'auth' | 'baseUrl' | 'prefix'>,
+  environment: Pick<Environment, 'apiKey' | 'auth' | 'baseUrl' | 'prefix'>,
 ): Problem[] {
-  const { apiKeys, baseUrl } = environment
+  const { apiKey, baseUrl } = environment
   const keyHeader = toKeyHeader(auth ?? environment.auth)
   const problems: Problem[] = Object.keys(headers)
     .filter((name) => name.toLowerCase() === keyHeader)
@@ -361,16 +364,12 @@ export function checkClient(
       todo: `Take the header out. A scheme before the key: auth: { header: '${name}', prefix: 'Basic ' }.`,
     }))
   if (!isOAuth(auth)) return problems
-  const [client] = apiKeys
-  if (client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client)))
+  if (apiKey !== null && !/^[^:]+:./.test(apiKey))
     problems.push({
       place: variableOf(environment, 'API_KEY'),
-      found:
-        apiKeys.length > 1
-          ? `${apiKeys.length} clients (not shown)`
-          : 'a key without an id or a secret (not shown)',
-      expected: "one client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
-      todo: 'Put a colon between the id and the secret, and leave out other clients.',
+      found: 'a key without an id or a secret (not shown)',
+      expected: "a client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
+      todo: 'Put a colon between the id and the secret.',
     })
   const isBelow = auth.oauth.tokenUrl.startsWith('/')
   if (isBelow && baseUrl?.startsWith('http:') && !isLoopbackUrl(baseUrl))

@@ -83,7 +83,6 @@ const commonFields = {
     z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }),
   ).transform((key) => (key === null ? null : [key].flat())),
   where: sqlConditions('t.deleted_at is null'),
-  changedAt: orNull(sqlExpression('t.updated_at')),
   freshness: orNull(objectOf({ column: columnNameText }, "{ column: 'enriched_at' }")),
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),

@@ -160,7 +160,7 @@ export class ConditionTicker {
     const news = state.takeKeyNews()
     try {
       for (const entry of news)
-        await (entry.isAccepted ? acceptKey(db, [entry.scope]) : refuseKey(db, entry, entry.reason))
+        await (entry.isAccepted ? acceptKey(db, entry.scope) : refuseKey(db, entry, entry.reason))
     } catch (error) {
       state.putBackKeyNews(news)
       throw error

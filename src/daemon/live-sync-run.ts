@@ -136,8 +136,7 @@ export class LiveSyncRun {
         onFailure: (error) => this.#observations.failures.push(error),
       }),
     )
-    const all = parts.map(({ deps }) => deps)
-    this.#heartbeat = heartbeat(all, id, token, this.#ended.signal, (by) => {
+    this.#heartbeat = heartbeat(firstOf(parts).deps, id, token, this.#ended.signal, (by) => {
       this.#observations.cancelledBy = by
     }).catch((error: unknown) => {
       this.#observations.failures.push(error)

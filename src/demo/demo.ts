@@ -77,7 +77,7 @@ async function showParts(
     const service = await startDemoService(settings, name)
     ending.push(service.close)
     variables[toVariable(name, 'BASE_URL')] = service.url
-    variables[toVariable(name, 'API_KEY')] = service.keys.join(',')
+    variables[toVariable(name, 'API_KEY')] = service.keys[0] ?? ''
     variables[toVariable(name, 'WEBHOOK_SECRET')] = service.webhookSecret
     const { knows, lookup } = DEMO_SERVICES[name]
     const limit = formatLimit(DEMO_LIMIT.limit, DEMO_LIMIT.windowMs)

@@ -117,7 +117,6 @@ export interface SourceMapping extends SourceStep {
   readonly key: readonly string[] | null
   /** Conditions, all of which an eligible row meets. Empty: every row is eligible. */
   readonly where: readonly string[]
-  readonly changedAt: string | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Whether its rows are enriched as they change. */
   readonly follow: boolean

@@ -18,37 +18,38 @@ export type RowState = (typeof Row)[keyof typeof Row]
 
 export const ROW_STATES = Object.values(Row)
 
+/**
+ * What is true of the rows in a state:
+ * - `applied`: their record is in the table as far as it may be, so that `remap` has nothing to write where no cell changes
+ * - `miss`: the service has nothing for them, so that they go on to the next one
+ * - `no_record`: their lookup has ended without a record, so that one that comes late makes them due
+ */
+type RowFact = 'applied' | 'miss' | 'no_record'
+
 interface RowStateFacts {
   /** What a report says of the rows. */
   readonly meaning: string
-  /** Their record is in the table as far as it may be: `remap` has nothing to write where no cell changes. */
-  readonly isApplied: boolean
+  readonly facts: readonly RowFact[]
 }
 
 export const ROW_STATE_FACTS: Readonly<Record<RowState, RowStateFacts>> = {
-  waiting: { meaning: 'rows picked, and without a result yet', isApplied: false },
-  enriched: { meaning: 'rows with at least one written cell', isApplied: true },
-  unchanged: {
-    meaning: 'rows with a record that had nothing to write',
-    isApplied: true,
-  },
-  not_found: { meaning: 'rows that the service knows nothing about', isApplied: false },
-  below_confidence: {
-    meaning: 'rows whose record is below `minConfidence`',
-    isApplied: false,
-  },
-  invalid_input: { meaning: 'rows without a usable input', isApplied: false },
-  rejected: { meaning: 'rows whose input the service rejects', isApplied: false },
-  suppressed: {
-    meaning: 'rows about an erased person or company: never looked up',
-    isApplied: false,
-  },
-  write_rejected: {
-    meaning: 'rows that the database does not let Fillrate write',
-    isApplied: false,
-  },
-  failed: { meaning: 'rows whose lookup failed at every attempt', isApplied: false },
+  waiting: { meaning: 'rows picked, and without a result yet', facts: [] },
+  enriched: { meaning: 'rows with at least one written cell', facts: ['applied'] },
+  unchanged: { meaning: 'rows with a record that had nothing to write', facts: ['applied'] },
+  not_found: { meaning: 'rows that the service knows nothing about', facts: ['miss', 'no_record'] },
+  below_confidence: { meaning: 'rows whose record is below `minConfidence`', facts: ['miss'] },
+  invalid_input: { meaning: 'rows without a usable input', facts: ['miss'] },
+  rejected: { meaning: 'rows whose input the service rejects', facts: ['miss', 'no_record'] },
+  suppressed: { meaning: 'rows about an erased person or company: never looked up', facts: [] },
+  write_rejected: { meaning: 'rows that the database does not let Fillrate write', facts: [] },
+  failed: { meaning: 'rows whose lookup failed at every attempt', facts: ['no_record'] },
 }
+
+const statesWith = (fact: RowFact): readonly RowState[] =>
+  ROW_STATES.filter((state) => ROW_STATE_FACTS[state].facts.includes(fact))
+
+/** The states of rows whose lookup has ended without a record. */
+export const WITHOUT_RECORD_STATES = statesWith('no_record')
 
 /** States of rows that could not be enriched, the most actionable first. A miss is not one. */
 export const FAILURE_STATES = [
@@ -196,12 +197,12 @@ export interface StepsBefore {
   readonly cellsWritten: number
 }
 
-const NOTHING_FOUND: readonly RowState[] = [Row.notFound, Row.belowConfidence, Row.rejected, Row.invalidInput]
+const NOTHING_FOUND = statesWith('miss')
 
 /**
  * The states in which a row goes on to the next service. A failed lookup is no answer: it is made again by the next pass.
  * @example
- * statesThatGoOn('miss') // ['not_found', 'below_confidence', 'rejected', 'invalid_input']
+ * statesThatGoOn('miss') // ['not_found', 'below_confidence', 'invalid_input', 'rejected']
  */
 export const statesThatGoOn = (when: NextWhen): readonly RowState[] =>
   when === 'miss' ? NOTHING_FOUND : [...NOTHING_FOUND, Row.enriched, Row.unchanged]

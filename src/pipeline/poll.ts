@@ -47,7 +47,7 @@ export async function pollJobs(
   if (!deps.adapter.poll) return NOTHING_POLLED
   const { breaker, client } = deps
   // A job is paid for: it is fetched, whether there are credits left or not.
-  const byBreaker = breaker.isOutOfCredits ? client.callsAllowedByKeys : allowedByBreaker(deps, deps.now())
+  const byBreaker = breaker.isOutOfCredits ? client.callsAllowedByKey : allowedByBreaker(deps, deps.now())
   const allowed = Math.min(POLLS_PER_TICK, byBreaker)
   const wanted = allowed === 0 ? 0 : await jobs.countDueJobs(deps.db, scope, allowed)
   if (wanted === 0) return NOTHING_POLLED

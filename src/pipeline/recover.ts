@@ -4,7 +4,7 @@ import * as lookups from '../store/lookups.ts'
 import * as runs from '../store/runs.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import { foldRowCounts } from '../store/rows.ts'
-import { inTransaction } from '../store/transaction.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
 import type { Deps, RunPolicy } from './deps.ts'
 import { receiveLeftPages } from './poll.ts'
 import { deleteUnneeded } from '../store/pending-lookups.ts'
@@ -78,23 +78,23 @@ async function recoverJobs(deps: RecoverDeps): Promise<RecoveredJobs> {
     await lookups.requeueMembers(tx, dissolved, 'its job was never accepted')
     return dissolved.length
   })
-  const expiredJobs = await inTransaction(deps.db, async (tx) => {
-    const expired = await jobs.expireJobs(tx, RECOVER_BATCH_SIZE)
-    await lookups.requeueSingly(tx, expired, {
-      reason: 'its job was not delivered in time',
-      mayBeBilled: true,
-      attempts: deps.policy.attempts,
-    })
-    return expired.length
-  })
-  const releasedJobs = await inTransaction(deps.db, async (tx) => {
-    const released = await deliveries.releaseDueJobs(tx, RECOVER_BATCH_SIZE)
-    await lookups.requeueSingly(tx, released, {
-      reason: 'the delivery held no result for it',
-      mayBeBilled: true,
-      attempts: deps.policy.attempts,
-    })
-    return released.length
-  })
+  const expiredJobs = await requestSingly(deps, jobs.expireJobs, 'its job was not delivered in time')
+  const releasedJobs = await requestSingly(
+    deps,
+    deliveries.releaseDueJobs,
+    'the delivery held no result for it',
+  )
   return { doubtfulJobs, dissolvedJobs, expiredJobs, releasedJobs }
 }
+
+/** Requests the inputs of some jobs one by one. @returns how many jobs there were */
+const requestSingly = (
+  { db, policy: { attempts } }: RecoverDeps,
+  take: (tx: Tx, limit: number) => Promise<string[]>,
+  reason: string,
+): Promise<number> =>
+  inTransaction(db, async (tx) => {
+    const taken = await take(tx, RECOVER_BATCH_SIZE)
+    await lookups.requeueSingly(tx, taken, { reason, mayBeBilled: true, attempts })
+    return taken.length
+  })

@@ -37,7 +37,6 @@ interface SettleResult {
   readonly deliveries: number
   /** Lookups answered. */
   readonly answered: number
-  readonly orphaned: number
 }
 
 /** Without a service, those of all are settled. */
@@ -76,7 +75,6 @@ interface SettledBatch extends SettleResult {
 const NOTHING_SETTLED: SettledBatch = {
   deliveries: 0,
   answered: 0,
-  orphaned: 0,
   lagsMs: [],
   outcomes: [],
   quarantinedResults: 0,
@@ -117,7 +115,6 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
     total = {
       deliveries: total.deliveries + result.deliveries,
       answered: total.answered + result.answered,
-      orphaned: total.orphaned + result.orphaned,
       lagsMs: [...total.lagsMs, ...result.lagsMs],
       outcomes: [...total.outcomes, ...result.outcomes],
       quarantinedResults: total.quarantinedResults + result.quarantinedResults,
@@ -170,7 +167,6 @@ function settleClaimed(
     return {
       deliveries: claimed.length,
       answered: answers.length,
-      orphaned: settled.filter(({ state }) => state === Delivery.orphaned).length,
       lagsMs: claimed.map((delivery) => delivery.waitedMs),
       outcomes: answers.map((answer) => answer.state),
       quarantinedResults: settled.reduce((count, { quarantinedResults }) => count + quarantinedResults, 0),

@@ -27,13 +27,6 @@ export const JOBS_PER_TICK = 30
  */
 const GATHER_RESULTS_MS = 100
 
-/**
- * A tick begins no further round after this time, in milliseconds: other runs wait for it. While the calls in flight are
- * limited, at the start of a run, a round posts 1, 2, 4 jobs, and with a pause after each as after a tick that was not full
- * the first 31 were posted half a second later.
- */
-const ROUNDS_MS = 1_000
-
 export interface SubmitResult {
   /** Jobs whose results came in the answer, and wait to be settled. */
   readonly answered: number
@@ -41,8 +34,6 @@ export interface SubmitResult {
   /** Inputs of the jobs that were submitted. */
   readonly inputs: number
   readonly calls: number
-  /** As many new jobs as it could: there are more, most likely. */
-  readonly isFull: boolean
   readonly stop: ServiceError | null
 }
 
@@ -51,7 +42,6 @@ const NOTHING_SUBMITTED: SubmitResult = {
   submitted: 0,
   inputs: 0,
   calls: 0,
-  isFull: false,
   stop: null,
 }
 
@@ -59,12 +49,11 @@ const NOTHING_SUBMITTED: SubmitResult = {
  * Posts jobs: first jobs that the service certainly did not accept before, then new ones from the run's waiting
  * lookups. A job and its members are committed before the call, and its webhook URL holds its own key: the delivery
  * finds the job even if the 202 is lost.
- * @param options.hasMore the tick before was full: new jobs are created without looking first, and none is posted again
  */
 export async function submitJobs(
   deps: CallDeps,
   run: RunningRun,
-  options: { readonly signal: AbortSignal; readonly hasMore?: boolean },
+  options: { readonly signal: AbortSignal },
 ): Promise<SubmitResult> {
   const routes = routeRun(deps, run).flatMap(({ bulk, bulkFrom }): JobRoute[] =>
     bulkFrom === null ? [] : [{ bulk, kinds: bulk.kinds, least: bulkFrom }],
@@ -74,30 +63,18 @@ export async function submitJobs(
   const jobsPerTick = Math.max(1, Math.floor((JOBS_PER_TICK * JOB_SIZE) / largest))
   const allowed = Math.min(jobsPerTick, allowedByBreaker(deps, deps.now()))
   if (allowed === 0) return NOTHING_SUBMITTED
-  const submittable = options.hasMore
-    ? { hasNew: routes.map(() => true), hasRetries: false }
-    : await jobs.findSubmittable(deps.db, { run: run.id, service: deps.service }, routes)
+  const submittable = await jobs.findSubmittable(deps.db, { run: run.id, service: deps.service }, routes)
   const filled = routes.filter((_, n) => submittable.hasNew[n])
   if (filled.length === 0 && !submittable.hasRetries) return NOTHING_SUBMITTED
 
-  const round = { run, routes: filled, again: submittable.hasRetries, signal: options.signal }
-  const until = performance.now() + ROUNDS_MS
-  const done: Submission[] = []
-  for (let isCut = true; isCut && !options.signal.aborted;) {
-    const wanted = allowed - done.length
-    const { submissions, permits } = (await submitRound(deps, { ...round, wanted })) ?? NO_ROUND
-    done.push(...submissions)
-    // As many as were permitted were accepted, but less than wanted: there are more to post, most likely.
-    isCut = permits < wanted && submissions.filter(({ accepted }) => accepted).length === permits
-    if (permits === 0 || submittable.hasRetries || performance.now() > until) break
-  }
+  const again = submittable.hasRetries
+  const done = await postJobs(deps, { run, routes: filled, again, signal: options.signal, wanted: allowed })
   const accepted = done.filter(({ accepted }) => accepted)
   return {
     answered: accepted.filter(({ hasAnswer }) => hasAnswer).length,
     submitted: accepted.length,
     inputs: accepted.reduce((sum, { inputs }) => sum + inputs, 0),
     calls: done.length,
-    isFull: !submittable.hasRetries && done.length >= jobsPerTick,
     stop: done.find(({ stop }) => stop !== null)?.stop ?? null,
   }
 }
@@ -116,18 +93,16 @@ interface JobRoute {
   readonly least: number
 }
 
-const NO_ROUND = { submissions: [] as Submission[], permits: 0 }
-
-/** Posts as many jobs as may be posted at once. Null: none, because something more urgent came, or it was aborted. */
-function submitRound(
+/** Posts as many jobs as may be posted at once; none if something more urgent came, or it was aborted. */
+async function postJobs(
   deps: CallDeps,
   options: Pick<LeaseOptions, 'run' | 'routes' | 'again'> & {
     readonly wanted: number
     readonly signal: AbortSignal
   },
-): Promise<typeof NO_ROUND | null> {
+): Promise<readonly Submission[]> {
   const calls = { ...options, endpoint: 'bulk' as const, priority: toPriority(options.run.trigger) }
-  return withGrantedCalls(deps, calls, async (granted) => {
+  const posted = await withGrantedCalls(deps, calls, async (granted) => {
     const token = randomUUID()
     const outgoingJobs = await leaseJobs(deps, {
       ...options,
@@ -145,7 +120,7 @@ function submitRound(
     const recordResult = createBatcher((results: SubmissionResult[]) => recordSubmissions(deps, results), {
       gatherMs: () => (onWire === 0 ? 0 : GATHER_RESULTS_MS),
     })
-    const submissions = await granted.each(outgoingJobs, async (job, call) => {
+    return granted.each(outgoingJobs, async (job, call) => {
       const posted = await postJob(deps, job, call)
       onWire--
       await recordResult(toSubmissionResult(deps, job, token, posted))
@@ -156,8 +131,8 @@ function submitRound(
         stop: posted.stop,
       }
     })
-    return { submissions, permits: granted.permits }
   })
+  return posted ?? []
 }
 
 /**
@@ -267,8 +242,6 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
     case 'abort_run':
       // A success that cannot be read is paid.
       return { type: done === 'yes' ? 'unconfirmed' : 'rejected', reason }
-    case 'rotate_key':
-      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
     case 'release':
       return error instanceof AbortedError && mayBeAccepted
         ? { type: 'unconfirmed', reason }

@@ -38,12 +38,10 @@ interface WriteBackResult {
  * Writes answered rows of one source: the source's cells, the changes and the rows' states in one transaction, so
  * that a crash leaves all of it or nothing. It never waits for rows locked by other transactions: these are deferred,
  * and the others are written. A batch that takes too long is cancelled, and the next one is smaller.
- * @param options.limit rows of the batch, if that is less than its size
  */
 export async function writeBackBatch(
   deps: TableDeps & Pick<Deps, 'metrics'>,
   source: Source,
-  { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
   if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
   const { writes } = source.mapping
@@ -55,7 +53,7 @@ export async function writeBackBatch(
     }
   }
   const startedAt = performance.now()
-  const result = await writeWithRetries(deps, source, limit)
+  const result = await writeWithRetries(deps, source)
   if (result.rows > 0)
     deps.metrics?.recordWriteBack(source.name, { ms: performance.now() - startedAt, cells: result.cells })
   return result
@@ -85,11 +83,11 @@ const guardedBatches = new WeakMap<Source, number>()
 /** Where a trigger rejects one row after another, each further one is tried less often. */
 const rejectedInARow = new WeakMap<Source, number>()
 
-async function writeWithRetries(deps: TableDeps, source: Source, most: number): Promise<WriteBackResult> {
+async function writeWithRetries(deps: TableDeps, source: Source): Promise<WriteBackResult> {
   const batchSize = sharedBatchSize(source)
   const { sourceTimeoutMs } = deps.policy
   for (let attempt = 1; ; attempt++) {
-    const limit = Math.min(batchSize.rows, most)
+    const limit = batchSize.rows
     const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, grant: null, fitted: [] }
     const guarded = guardedBatches.get(source) ?? 0
     try {

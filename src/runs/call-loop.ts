@@ -25,8 +25,6 @@ import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
   readonly elector: Elector
-  /** The runs of this process. */
-  readonly runIds: () => readonly number[]
   /** Whether a list of running runs has those of this process as they are. */
   readonly isCurrent: (listed: readonly runs.RunningRun[]) => boolean
   readonly lookUpSignal: WakeSignal
@@ -34,8 +32,6 @@ interface CallLoopOptions extends RunCallOptions {
   readonly submitSignal: WakeSignal
   /** Results came with a call, and are stored as deliveries. */
   readonly wakeSettling?: () => void
-  /** Called after each tick of submissions, also one that posted nothing. */
-  readonly onSubmitted?: (result: SubmitResult) => void
   /** Stops calling once the calls in flight have finished. */
   readonly signal: AbortSignal
   readonly onLeadership: (leadership: Leadership | null) => void
@@ -51,15 +47,9 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const lookUps = options.lookUpSignal.listen()
   /** Consecutive leaderships that ended because the service rejected the key. */
   let rejections = 0
-  // Retry keys that were rejected in an earlier run of this process.
-  deps.client.resetKeys()
-  let { scope } = elector
+  // The key may have been rejected in an earlier run of this process.
+  deps.client.resetKey()
   const acquire = async (): Promise<Leadership | null> => {
-    if (scope !== elector.scope) {
-      // Their heartbeats would do it only seconds later; until then no leader would serve them.
-      await runs.updateRunScope(deps.db, options.runIds(), deps.service, elector.scope)
-      scope = elector.scope
-    }
     const leadership = await elector.acquire()
     const status = leadership === null ? await elector.readStatus() : null
     if (status !== null) options.onLeaderStatus(status)
@@ -89,7 +79,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
     await waitForKey(options, pauseMs(++rejections))
-    deps.client.resetKeys()
+    deps.client.resetKey()
   }
 }
 
@@ -115,9 +105,6 @@ async function waitForKey(
  */
 const RUNS_LISTED_MS = 300
 
-/** How long jobs that are to be posted again wait behind full ticks of new ones, in milliseconds. */
-const SUBMIT_UNSEEN_MS = 1_000
-
 /** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
 interface LeadershipEnd {
   readonly isRejected: boolean
@@ -134,8 +121,6 @@ class LeaderCalls {
   /** The loops share one query. */
   readonly #listCached: CachedRead<runs.RunningRun[]>
   readonly #cancellations: Cancellations
-  /** Until when the jobs of a run are created without looking first: its ticks are full. */
-  readonly #fullUntil = new Map<number, number>()
   /** The runs that are served, and those of them for which the account was found without credits. */
   #listed: readonly number[] = []
   #triedFor: ReadonlySet<number> = new Set()
@@ -275,12 +260,8 @@ class LeaderCalls {
 
   async #submitRun(run: runs.RunningRun): Promise<SubmitResult> {
     const options = this.#options
-    const hasMore = (this.#fullUntil.get(run.id) ?? 0) > performance.now()
-    const result = await submitJobs(this.#deps, run, { signal: this.#signal, hasMore })
-    if (!result.isFull) this.#fullUntil.delete(run.id)
-    else if (!hasMore) this.#fullUntil.set(run.id, performance.now() + SUBMIT_UNSEEN_MS)
+    const result = await submitJobs(this.#deps, run, { signal: this.#signal })
     if (result.answered > 0) options.wakeSettling?.()
-    options.onSubmitted?.(result)
     options.countFor(run.id, (counters) => {
       counters.submitted += result.inputs
       if (result.calls > 0) counters.touch()

@@ -112,8 +112,8 @@ export class DryRun implements UnstoredRows {
       const size = Math.min(PAGE_SIZE, Math.ceil(rows / (places.length + 1)))
       scan = new KeyRangeScan(places, size, deps.random)
     }
-    // What a dry run has read is not read for good, and it ends where its budget does.
-    return { ...(await createPass(deps, source, this.#options, scan)), cursorPass: null, isSpent: true }
+    // It ends where its budget does.
+    return { ...createPass(source, 'abandoned', scan), isSpent: true }
   }
 
   /** Picks a page as a run would, but keeps its rows in memory. */
@@ -126,8 +126,8 @@ export class DryRun implements UnstoredRows {
     const picked = await pickPage(deps, part, pass, this.#options, {
       read: async (tick, tx, stretch) => {
         const { candidates, ...read } = await readPhaseRows(tick, tx, stretch)
-        const isPicked = ({ key, settledUntil, lacks }: PickCandidate): boolean =>
-          settledUntil === null && !known.has(key) && (pass.phase !== 'due' || lacks)
+        const isPicked = ({ key, settledUntil }: PickCandidate): boolean =>
+          settledUntil === null && !known.has(key)
         // With whatever was requested before: it is stored, and taken from there.
         const anew = candidates.filter(isPicked).map((row) => ({ ...row, missed: NOTHING_MISSED }))
         return { ...read, candidates: anew, gone: [] }

@@ -20,8 +20,8 @@ import { randomUUID } from 'node:crypto'
 
 export interface LeaderOptions {
   readonly db: Database
-  /** Scope of the limit: the service and the identifier of the current key. */
-  readonly scope: () => string
+  /** Scope of the limit: the service, and its account or the identifier of its key. */
+  readonly scope: string
   /** The number of the service. */
   readonly service: number
   /** Identifies this process; unique for each start. */
@@ -189,25 +189,16 @@ export class Leadership {
     }
   }
 
-  /** Whether the lease can or should not be renewed; then it is lost. */
+  /** Whether the lease cannot be renewed in time; then it is lost. */
   #isOver(): boolean {
-    const { log, scope: currentScope } = this.#options
-    if (performance.now() - this.#renewedAt > LEADER_LEASE_MS - SAFETY_MARGIN_MS) {
-      // Once: the loops may take long to end. An outage of Postgres is said as a trouble.
-      clearInterval(this.#timer)
-      log[retryLogLevel(this.#failure)](
-        { event: 'leader_lease_lost', scope: this.scope },
-        'lost the leader lease; stopping API calls',
-      )
-      this.#lost.abort(new Error('the leader lease could not be renewed in time'))
-      return true
-    }
-    if (currentScope() === this.scope) return false
-    log.info(
-      { event: 'leader_key_changed', scope: this.scope, next: currentScope() },
-      'the key has changed; resigning as leader',
+    if (performance.now() - this.#renewedAt <= LEADER_LEASE_MS - SAFETY_MARGIN_MS) return false
+    // Once: the loops may take long to end. An outage of Postgres is said as a trouble.
+    clearInterval(this.#timer)
+    this.#options.log[retryLogLevel(this.#failure)](
+      { event: 'leader_lease_lost', scope: this.scope },
+      'lost the leader lease; stopping API calls',
     )
-    this.#lost.abort(new Error('the key has changed'))
+    this.#lost.abort(new Error('the leader lease could not be renewed in time'))
     return true
   }
 
@@ -316,9 +307,9 @@ export class LeaderElector {
     this.#options = options
   }
 
-  /** The current service and key: the key may change at run time. */
+  /** Service and key. */
   get scope(): string {
-    return this.#options.scope()
+    return this.#options.scope
   }
 
   /** @returns null while another process is the leader */

@@ -126,10 +126,10 @@ class SourcesPick {
     const { deps, run, options, signal, observations } = this.#task
     const { sources } = options
     const { budget } = run
-    const pass = await this.#retry(() => options.sample?.open(source) ?? createPass(deps, source, options))
+    const pass = await this.#retry(() => options.sample?.open(source) ?? Promise.resolve(createPass(source)))
     this.#passes.push(pass)
     const isPaused = observations.pausedSources.has(source.name)
-    if (isFullPass(pass, options) && !isPaused) {
+    if (isFullPass(options) && !isPaused) {
       const known = await this.#retry(() => restoreReturned(deps, source, signal))
       this.#fullPasses.set(pass, known)
     }
@@ -242,8 +242,8 @@ async function waitForAnswers(
 }
 
 /** It reads the whole source: only then is it worth comparing all known rows with the table. */
-const isFullPass = (pass: PickPass, { limit, where, sample }: PickSourcesOptions): boolean =>
-  !sample && limit === null && where === null && pass.changedSince === null
+const isFullPass = ({ limit, where, sample }: PickSourcesOptions): boolean =>
+  !sample && limit === null && where === null
 
 const isPaused = async ({ db }: PickDeps, source: Source): Promise<boolean> =>
   (await pauses.filterPaused(db, [source.name])).length > 0

@@ -27,10 +27,9 @@ import {
 import { HEARTBEAT_MS, LEASE_MS, type Deps, type TableDeps } from '../pipeline/deps.ts'
 import { repeating, runLoop, logWait } from './loop.ts'
 import { randomUUID } from 'node:crypto'
-import { retryWhileUnavailable, retryLogLevel } from '../store/transaction.ts'
+import { retryWhileUnavailable } from '../store/transaction.ts'
 import { readOverruns } from '../store/spend.ts'
 import { describeError } from '../util/error-text.ts'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { withoutValues } from './report.ts'
 
 /** What a run needs of its process, for one of its services. */
@@ -198,24 +197,20 @@ export const listLeftOutOf = (parts: readonly Pick<ServicePart, 'leftOut'>[]): L
   ...new Map(parts.flatMap(({ leftOut }) => [...leftOut])).values(),
 ]
 
-type HeartbeatDeps = Pick<Deps, 'db' | 'log' | 'service'> & { readonly elector: { readonly scope: string } }
-
 /**
  * Keeps a run's lease.
- * @param services that it calls
  * @param onCancelled called once the run is cancelled
  * @throws LeaseLostError if another process declared the run dead
  */
 export function heartbeat(
-  services: readonly HeartbeatDeps[],
+  { db, log }: Pick<Deps, 'db' | 'log'>,
   id: number,
   token: string,
   signal: AbortSignal,
   onCancelled: (by: string) => void,
 ): Promise<void> {
-  const { db, log } = firstOf(services)
   const beat = async (): Promise<number> => {
-    const lease = await runs.extendRunLease(db, id, token, LEASE_MS, scopesOf(services))
+    const lease = await runs.extendRunLease(db, id, token, LEASE_MS)
     if (lease === null) throw new LeaseLostError(id, LEASE_MS)
     if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
     return HEARTBEAT_MS
@@ -394,13 +389,10 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
   const lost = new AbortController()
   const cancelled = new AbortController()
   let cancelledBy: string | null = null
-  const heartbeat = extendUntilDone(deps, id, token, finished.signal, {
-    onLost: () => lost.abort(new LeaseLostError(id, LEASE_MS)),
-    onCancelled: (by) => {
-      cancelledBy = by
-      cancelled.abort()
-    },
-  })
+  const beating = heartbeat(deps, id, token, finished.signal, (by) => {
+    cancelledBy = by
+    cancelled.abort()
+  }).catch((error: unknown) => lost.abort(error))
   const onWait = logWait(log, { run: id })
   const stopping = AbortSignal.any([signal, lost.signal, cancelled.signal])
   const attempt: MaintenanceRun['attempt'] = (batch) =>
@@ -429,29 +421,6 @@ export async function runMaintenance<Report extends { readonly status: RunStatus
     throw error
   } finally {
     finished.abort()
-    await heartbeat
-  }
-}
-
-async function extendUntilDone(
-  { db, log }: Pick<Deps, 'db' | 'log'>,
-  id: number,
-  token: string,
-  finished: AbortSignal,
-  { onLost, onCancelled }: { readonly onLost: () => void; readonly onCancelled: (by: string) => void },
-): Promise<void> {
-  while (!finished.aborted) {
-    await sleep(HEARTBEAT_MS, undefined, { signal: finished }).catch(() => {})
-    if (finished.aborted) return
-    try {
-      const lease = await runs.extendRunLease(db, id, token, LEASE_MS)
-      if (lease === null) return onLost()
-      if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
-    } catch (error) {
-      log[retryLogLevel(error)](
-        { event: 'run_heartbeat_failed', run: id, reason: describeError(error) },
-        'heartbeat failed; retrying',
-      )
-    }
+    await beating
   }
 }

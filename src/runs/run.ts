@@ -27,10 +27,9 @@ import { isLeftOut } from './source-health.ts'
 import { Workers } from './workers.ts'
 import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import { countFilled, readTableNode } from '../sources/left-out.ts'
+import { countFilled } from '../sources/left-out.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
-import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
@@ -89,7 +88,6 @@ class RunExecution {
   /** Ends all steps. */
   readonly #stopping: AbortSignal
   #isPicking = true
-  readonly #firstPage = Promise.withResolvers<void>()
 
   constructor(
     options: ExecuteRunOptions,
@@ -129,8 +127,7 @@ class RunExecution {
     this.#options.onStarted?.(id)
     // Ends after the other steps: keys may be compared for longer than the lease lasts.
     const idle = new AbortController()
-    const services = parts.map(({ deps }) => deps)
-    const beating = heartbeat(services, id, token, idle.signal, (by) => {
+    const beating = heartbeat(this.#deps, id, token, idle.signal, (by) => {
       this.#run.observations.cancelledBy = by
       this.#cancelled.abort()
     }).catch(this.#onFailure)
@@ -194,21 +191,12 @@ class RunExecution {
   }
 
   #startSteps(): Promise<void>[] {
-    // No other step has work before there is a page, and they would take connections and processor time from it.
-    const isUnderWay = Promise.race([
-      this.#firstPage.promise,
-      sleep(FIRST_PAGE_MS, undefined, { signal: this.#stopping }).catch(() => {}),
-    ])
     const own = this.#parts
       .filter(({ areShared }) => !areShared)
       .flatMap((running) =>
         running.workers
           .tasks()
-          .map(({ name, start }) =>
-            (name === 'call' ? start() : isUnderWay.then(start)).catch((error: unknown) =>
-              this.#failPart(running, error),
-            ),
-          ),
+          .map(({ start }) => start().catch((error: unknown) => this.#failPart(running, error))),
       )
     const steps = [this.#pick(), this.#monitor().finally(() => this.#finished.abort())]
     return [...own, ...steps.map((step) => step.catch(this.#onFailure))]
@@ -241,7 +229,6 @@ class RunExecution {
         this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
       ),
     )
-    this.#firstPage.resolve()
     picked.abort()
     await laterSteps
     if (this.#stopping.aborted) return
@@ -271,7 +258,6 @@ class RunExecution {
       signal: AbortSignal.any([stopping, outOfCredits.signal]),
       observations: { ...observations, leftOut: part.leftOut },
       onPicked: (picked, mayBeAnswered) => {
-        if (picked > 0) this.#firstPage.resolve()
         counters.picked += picked
         if (picked > 0) part.counters.touch()
         workers.wakeCalls()
@@ -306,11 +292,11 @@ class RunExecution {
   async #countSources(): Promise<readonly SourceCount[]> {
     if (this.#dry || this.#interrupted.aborted) return []
     // Counting reads the whole table, which a run of a few rows must not.
-    const most = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
+    const maxRows = this.#options.limit === null ? Number.POSITIVE_INFINITY : LIMITED_COUNT_ROWS
     const sources = this.#run.parts
       .flatMap((part) => part.sources.filter(({ mapping }) => mapping.step.isFirst))
       .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
-    return countSources(this.#deps, sources, { ...most, run: this.#run.id })
+    return countSources(this.#deps, sources, maxRows)
   }
 
   /** Waits until the run is complete. */
@@ -351,8 +337,6 @@ class RunExecution {
   }
 }
 
-/** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
-const FIRST_PAGE_MS = 500
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
 const LATER_STEPS_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
@@ -364,48 +348,24 @@ const COUNT_TIMEOUT_MS = 30_000
 /** If counting takes longer than this (milliseconds), at most 1/COST_FACTOR of the time is spent on it. */
 const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
-/** Nor is it spent, within a day, on a run that has written less than this share of the rows. */
-const MIN_SHARE = 0.01
-
-/** A run that has written nothing counts only if the last count is older than this, or of another table. */
-const DAY_MS = 24 * 3_600_000
-/** A batch is written before its time is seen: a count that is newer by less than this may lack it. */
-const WRITE_MS = 5_000
 
 /** How full a source is. */
 type SourceCount = Omit<store.SourceFillRate, 'at'>
 
-interface CountOptions {
-  readonly run: number
-  /** Rows of the largest table that is counted; absent: of any size. */
-  readonly maxRows?: number
-}
-
 /**
- * Counts how full a source is at the end of a run, unless the run has written nothing since the last count, or
- * counting costs too much. For display only: failures are logged at debug level.
+ * Counts how full a source is at the end of a run, unless counting costs too much. For display only: failures are logged at debug
+ * level.
  * @returns null: it was not counted
  */
 async function countSource(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { run, maxRows = Number.POSITIVE_INFINITY }: CountOptions,
+  maxRows: number,
 ): Promise<SourceCount | null> {
   try {
     const last = await store.findFillRate(db, source.name)
-    const tableNode = await readTableNode(db, source)
-    if (last !== null) {
-      const ageMs = now() - last.at.getTime()
-      const isDear = last.took_ms > CHEAP_COUNT_MS
-      if (isDear && ageMs < COST_FACTOR * last.took_ms) return null
-      // What was counted in a table that has been swapped, truncated or rewritten since says nothing.
-      if (ageMs < DAY_MS && last.table_node === tableNode) {
-        const countedAt = last.at.getTime() - last.took_ms - WRITE_MS
-        if (countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return null
-        const rows = Math.ceil(last.eligible * MIN_SHARE)
-        if (isDear && !(await hasWrittenRows(db, run, source.name, rows))) return null
-      }
-    }
+    const isDear = last !== null && last.took_ms > CHEAP_COUNT_MS
+    if (isDear && now() - last.at.getTime() < COST_FACTOR * last.took_ms) return null
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return null
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>
@@ -416,7 +376,6 @@ async function countSource(
       eligible,
       filled: Object.fromEntries(columns.map(({ column, filled }) => [column, filled])),
       took_ms: Math.round(performance.now() - startedAt),
-      table_node: tableNode,
     }
   } catch (error) {
     logNotCounted(log, error, source.name)
@@ -434,11 +393,11 @@ const logNotCounted = (log: Deps['log'], error: unknown, source: string): void =
 async function countSources(
   deps: Pick<Deps, 'db' | 'log' | 'now'>,
   sources: readonly Source[],
-  options: CountOptions,
+  maxRows: number,
 ): Promise<SourceCount[]> {
   const counted: SourceCount[] = []
   for (const source of sources) {
-    const count = await countSource(deps, source, options)
+    const count = await countSource(deps, source, maxRows)
     if (count !== null) counted.push(count)
   }
   return counted

@@ -1,9 +1,8 @@
-import * as runs from '../store/runs.ts'
+import { readDatabaseTime } from '../store/scheduled-runs.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
-import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source-model.ts'
 import { requeueUnread } from '../store/deliveries.ts'
@@ -69,13 +68,6 @@ export class Workers {
   readonly #submitSignal = new WakeSignal()
   readonly #settleSignal: WakeSignal
   readonly #writers: Writers
-  readonly #warnedRuns = new Set<number>()
-  /**
-   * What this process has posted in bulk, and what came of it: when nothing else is awaited, nothing needs to gather. A
-   * hint: deliveries of others' jobs are counted too.
-   */
-  readonly #bulk = { jobs: 0, inputs: 0, hasMore: true, deliveries: 0, answers: 0 }
-  readonly #allDelivered = new WakeSignal()
   readonly #grace = new TakeoverGrace(LEASE_MS)
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
@@ -86,36 +78,7 @@ export class Workers {
     this.#deps = deps
     this.#options = options
     this.#settleSignal = options.deliveries ?? new WakeSignal()
-    this.#settleSignal.onEach(() => {
-      this.#bulk.deliveries++
-      this.#reportLastDelivery()
-    })
     this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
-  }
-
-  #hasPickedAll(): boolean {
-    return [...this.#runs].every(({ isPicking }) => isPicking?.() === false)
-  }
-
-  #onSubmitted({ submitted, inputs, isFull }: SubmitResult): void {
-    this.#bulk.jobs += submitted
-    this.#bulk.inputs += inputs
-    this.#bulk.hasMore = isFull
-    this.#reportLastDelivery()
-  }
-
-  #reportLastDelivery(): void {
-    if (this.#bulk.deliveries >= this.#bulk.jobs && this.#hasSubmittedAll()) this.#allDelivered.notify()
-  }
-
-  #hasSubmittedAll(): boolean {
-    return !this.#bulk.hasMore && this.#hasPickedAll()
-  }
-
-  /** @returns whether these answers are the last that are awaited */
-  #onSettled(answers: number): boolean {
-    this.#bulk.answers += answers
-    return this.#bulk.answers >= this.#bulk.inputs && this.#hasSubmittedAll()
   }
 
   /**
@@ -153,12 +116,11 @@ export class Workers {
         ...common,
         name: 'settle',
         wakeSignal: this.#settleSignal,
-        gather: { ms: 250, enough: this.#allDelivered },
+        paceMs: 250,
         fullTick: 20,
         tick: async () => {
           const result = await settleReceived(deps)
-          if (result.answered > 0)
-            this.#writers.onAnswers(result.answered, this.#onSettled(result.answered) ? 'last' : 'sync')
+          if (result.answered > 0) this.#writers.onAnswers(result.answered, 'sync')
           if (result.deliveries > 0) this.#forEachRun((counters) => counters.touch())
           return result.deliveries
         },
@@ -183,32 +145,10 @@ export class Workers {
   }
 
   async #recover(): Promise<void> {
-    const { calls } = this.#options
-    const running = await runs.listRunning(this.#deps.db)
+    await readDatabaseTime(this.#deps.db)
     if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.
     await recoverAbandoned(this.#deps, this.#runIds())
-    if (calls !== null) this.#warnOfOtherScopes(running, calls)
-  }
-
-  /** Two services on one database are most likely a mistake; their runs never serve each other. */
-  #warnOfOtherScopes(
-    running: readonly runs.RunningRun[],
-    { service, serviceName = null, elector }: CallSetup,
-  ): void {
-    const own = elector.scope
-    for (const { id: run, scopes } of running) {
-      const others = Object.values(scopes)
-      // Of several services, one that has no rows of this one says nothing.
-      const isOfAnother = serviceName === null && others.length === 1
-      const scope = scopes[service] ?? (isOfAnother ? others[0] : undefined)
-      if (scope === undefined || scope === own || this.#warnedRuns.has(run)) continue
-      this.#warnedRuns.add(run)
-      this.#deps.log.warn(
-        { event: 'run_of_other_service', run, scope, own },
-        'a run with another service or key uses this database; its rows and lookups are left to it',
-      )
-    }
   }
 
   async #runCalls({ elector, onUnauthorized, ...deps }: CallSetup): Promise<void> {
@@ -216,7 +156,6 @@ export class Workers {
     return runCallLoop({
       deps,
       elector,
-      runIds: () => this.#runIds(),
       isCurrent: (listed) =>
         [...this.#runs].every(({ run, isPicking }) =>
           listed.some(({ id, picking }) => id === run && !(picking && isPicking?.() === false)),
@@ -227,7 +166,6 @@ export class Workers {
       submitSignal: this.#submitSignal,
       onAnswers: (answers, urgency) => this.#writers.onAnswers(answers, urgency),
       wakeSettling: () => this.#settleSignal.notify(),
-      onSubmitted: (result) => this.#onSubmitted(result),
       signal: this.#options.signal,
       onLeadership: (leadership) => {
         if (this.#leadership) this.#lastRate = this.#leadership.limiter.state()

@@ -5,79 +5,49 @@ import { type AuthStyle, isOAuth, type ServiceAuth } from '../domain/service/aut
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
 
 /**
- * What the rate limit of a service, and the refusal of a key, belong to: its account, which all keys share, or each key.
+ * What the rate limit of a service, and the refusal of its key, belong to: the account, or the key.
  * @param account its name in the configuration; null: none is named
  */
-export const toScopes = (address: string, account: string | null, keys: readonly string[]): string[] =>
-  (account === null ? keys.map(toKeyId) : [account]).map((id) => `${address} ${id}`)
+export const toScope = (address: string, account: string | null, key: string): string =>
+  `${address} ${account ?? toKeyId(key)}`
 
-export type ApiKey = { readonly id: string; readonly secret: string }
-
-/**
- * The API keys, newest first, and which of them the service has rejected. Several are valid at once during a key
- * rotation, so a rejected key is followed by the next one.
- */
-export class KeyRing {
-  readonly #keys: readonly ApiKey[]
-  readonly #rejected = new Set<ApiKey>()
-  #current: ApiKey
-  /** Rejected keys are being tried again, one call at a time, until the service accepts one. */
+/** The API key, and whether the service has rejected it. */
+export class ApiKey {
+  readonly id: string
+  readonly secret: string
+  #isRejected = false
+  /** The rejected key is being tried again, one call at a time, until the service accepts it. */
   #isOnTrial = false
   #isTrialRunning = false
 
-  constructor(secrets: string | readonly string[]) {
-    this.#keys = [...new Set([secrets].flat())].map((secret) => ({ id: toKeyId(secret), secret }))
-    const [first] = this.#keys
-    if (first === undefined) throw new TypeError('no API key: expected at least one (FILLRATE_API_KEY)')
-    this.#current = first
+  constructor(secret: string) {
+    this.id = toKeyId(secret)
+    this.secret = secret
   }
 
-  get all(): readonly ApiKey[] {
-    return this.#keys
-  }
-
-  get count(): number {
-    return this.#keys.length
-  }
-
-  /** The key in use; once all are rejected, the last one that was. */
-  get current(): ApiKey {
-    return this.#current
-  }
-
-  get allRejected(): boolean {
-    return this.#rejected.size === this.#keys.length
-  }
-
-  /** How many keys have not been rejected. */
-  get usableCount(): number {
-    return this.#keys.length - this.#rejected.size
-  }
-
-  /**
-   * Records that the service rejected a key, and switches to the next one. Later responses to calls with the same key
-   * change nothing: `isFirst` is true only the first time.
-   */
-  reject(key: ApiKey): { isFirst: boolean } {
-    if (this.#rejected.has(key)) return { isFirst: false }
-    this.#rejected.add(key)
-    const next = this.#keys.find((candidate) => !this.#rejected.has(candidate))
-    if (this.#current === key && next !== undefined) this.#current = next
-    return { isFirst: true }
-  }
-
-  /** The service accepted a call with the current key. */
-  accept(): void {
-    this.#isOnTrial = false
+  get isRejected(): boolean {
+    return this.#isRejected
   }
 
   get isOnTrial(): boolean {
     return this.#isOnTrial
   }
 
+  /** The service rejected a call. @returns whether it is the first one */
+  reject(): boolean {
+    const isFirst = !this.#isRejected
+    this.#isRejected = true
+    return isFirst
+  }
+
+  /** The service accepted a call. */
+  accept(): void {
+    this.#isOnTrial = false
+  }
+
   /** How many calls may start now. */
   get allowedCalls(): number {
-    if (this.allRejected) return 0
+    if (this.#isRejected) return 0
     if (!this.#isOnTrial) return Number.POSITIVE_INFINITY
     return this.#isTrialRunning ? 0 : 1
   }
@@ -92,11 +62,10 @@ export class KeyRing {
     }
   }
 
-  /** Makes every key usable again for one call, newest first: it may have been unlocked meanwhile. */
+  /** Makes a rejected key usable again for one call: it may have been unlocked meanwhile. */
   reset(): void {
-    if (this.#rejected.size === 0) return
-    this.#rejected.clear()
-    this.#current = this.#keys[0] ?? this.#current
+    if (!this.#isRejected) return
+    this.#isRejected = false
     this.#isOnTrial = true
   }
 }

@@ -47,7 +47,7 @@ export type BulkResponse = BulkAcceptance & {
 
 /**
  * Client of the enrichment service, one method per endpoint; which endpoints, its `service` says. Each method sends exactly one request: no retry, no
- * redirect, no second key, so that one permit of the rate limit is one call. It does not limit the rate itself.
+ * redirect, so that one permit of the rate limit is one call. It does not limit the rate itself.
  *
  * @throws ServiceError for anything but a usable response; its `action` says what to do
  */
@@ -63,28 +63,24 @@ export class EnrichmentClient {
     this.#transport = new Transport(options)
   }
 
-  get keyCount(): number {
-    return this.#transport.keys.count
-  }
-
-  /** The fingerprint of the key in use, stable and no secret. The rate limit belongs to the key. */
+  /** The fingerprint of the key, stable and no secret. The rate limit belongs to the key. */
   get keyId(): string {
-    return this.#transport.keys.current.id
+    return this.#transport.key.id
   }
 
-  /** Whether every key has been rejected: further calls fail unsent until `resetKeys`. */
-  get allKeysRejected(): boolean {
-    return this.#transport.keys.allRejected
+  /** Whether the key has been rejected: further calls fail unsent until `resetKey`. */
+  get isKeyRejected(): boolean {
+    return this.#transport.key.isRejected
   }
 
-  /** How many calls the keys allow now: none while all are rejected, one while a rejected key is tried again. */
-  get callsAllowedByKeys(): number {
-    return this.#transport.keys.allowedCalls
+  /** How many calls the key allows now: none while it is rejected, one while it is tried again. */
+  get callsAllowedByKey(): number {
+    return this.#transport.key.allowedCalls
   }
 
-  /** Tries rejected keys again, one call at a time until one is accepted. For long-running processes. */
-  resetKeys(): void {
-    this.#transport.keys.reset()
+  /** Tries a rejected key again, one call at a time until it is accepted. For long-running processes. */
+  resetKey(): void {
+    this.#transport.key.reset()
   }
 
   /** Looks up a person by email, by LinkedIn profile URL, or by name and company. */

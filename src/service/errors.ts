@@ -5,10 +5,9 @@ import { FillrateError } from '../util/error-text.ts'
  * - `reject`: the input is at fault; request it again only when it changes
  * - `retry`: the service is at fault; retry with backoff, a bounded number of times
  * - `release`: neither is at fault; retry later without counting an attempt
- * - `rotate_key`: retry at once with a new permit: the client has switched to its next key
  * - `abort_run`: every further call would fail in the same way until a setting is changed
  */
-type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
+type ErrorAction = 'reject' | 'retry' | 'release' | 'abort_run'
 
 /** Facts that every `ServiceError` carries. */
 export type ErrorDetails = {
@@ -71,23 +70,16 @@ export class UnprocessableError extends ServiceError {
 
 /** 401, or 403 for several inputs: the service does not accept the key. Or its token endpoint does not: nothing was sent then. */
 export class UnauthorizedError extends ServiceError {
-  readonly action: 'rotate_key' | 'abort_run'
+  readonly action = 'abort_run'
   /** The fingerprint of the key; no secret. */
   readonly keyId: string
-  /** Whether the client has switched to another key, which the next call will use. */
-  readonly hasNextKey: boolean
   /** What rejected it, in a few words: `HTTP 401`. Null: it was rejected before. */
   readonly reason: string | null
 
-  constructor(
-    message: string,
-    details: ErrorDetails & { keyId: string; hasNextKey: boolean; reason?: string | null },
-  ) {
+  constructor(message: string, details: ErrorDetails & { keyId: string; reason?: string | null }) {
     super(message, details)
     this.keyId = details.keyId
-    this.hasNextKey = details.hasNextKey
     this.reason = details.reason ?? null
-    this.action = details.hasNextKey ? 'rotate_key' : 'abort_run'
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ApiKey, KeyRing } from './api-keys.ts'
+import type { ApiKey } from './api-keys.ts'
 import {
   type ErrorDetails,
   ForbiddenError,
@@ -11,34 +11,18 @@ import type { HttpExchange } from './exchange.ts'
 import { InputsInARow } from './inputs-in-a-row.ts'
 import { type ErrorContext, toErrorDetails, isHtml } from './response-errors.ts'
 
-/** The service, or with status null its token endpoint, rejected a key; `usableKeys` are left. */
-export type KeyRejection = {
-  keyId: string
-  status: number | null
-  nextKeyId: string | null
-  usableKeys: number
-}
-
-interface KeyJudgeOptions {
-  /** Called each time a key is rejected. */
-  readonly onReject: (key: ApiKey) => void
-  /** Called once for each key that the service rejects, until it is accepted again. */
-  readonly onKeyRejected?: ((rejection: KeyRejection) => void) | undefined
-  /** Called once when the service accepts a rejected key again. */
-  readonly onKeyAccepted?: ((keyId: string) => void) | undefined
-}
-
-/** Decides by the answers which keys are accepted and which are rejected. */
+/** Decides by the answers whether the key is accepted or rejected. */
 export class KeyJudge {
-  readonly #keys: KeyRing
-  readonly #options: KeyJudgeOptions
+  readonly #key: ApiKey
+  readonly #onReject: () => void
   readonly #forbidden = new ForbiddenClassifier()
-  /** Keys whose rejection was reported, and when each was rejected last, by `performance.now()`: what was sent before shows what was. */
-  readonly #reportedRejections = new Map<ApiKey, number>()
+  /** When the key was rejected last, by `performance.now()`: what was sent before shows what was. Null: it was accepted since. */
+  #rejectedAt: number | null = null
 
-  constructor(keys: KeyRing, options: KeyJudgeOptions) {
-    this.#keys = keys
-    this.#options = options
+  /** @param onReject called each time the key is rejected */
+  constructor(key: ApiKey, onReject: () => void) {
+    this.#key = key
+    this.#onReject = onReject
   }
 
   /** @returns a mark to pass to `forbid` if this call gets a 403 */
@@ -51,17 +35,15 @@ export class KeyJudge {
     this.#forbidden.recordRateLimited(performance.now())
   }
 
-  accept(key: ApiKey, sentAt: number): void {
+  accept(sentAt: number): void {
     this.#forbidden.recordAccepted(sentAt)
-    const rejectedAt = this.#reportedRejections.get(key)
-    if (rejectedAt !== undefined && sentAt < rejectedAt) return
-    this.#keys.accept()
-    if (this.#reportedRejections.delete(key)) this.#options.onKeyAccepted?.(key.id)
+    if (this.#rejectedAt !== null && sentAt < this.#rejectedAt) return
+    this.#key.accept()
+    this.#rejectedAt = null
   }
 
   /** What a 403 means depends on the responses to other inputs. */
   forbid(
-    key: ApiKey,
     { completed, context }: { readonly completed: HttpExchange; readonly context: ErrorContext },
     { input, startMark }: { readonly input: string; readonly startMark: number },
   ): ServiceError {
@@ -74,7 +56,7 @@ export class KeyJudge {
         'the service has temporarily banned the key for exceeding the rate limit (403 after 429)',
         details,
       )
-    if (meaning === 'key' || this.#keys.isOnTrial) return this.reject(key, details, null, response.isHtml)
+    if (meaning === 'key' || this.#key.isOnTrial) return this.reject(details, null, response.isHtml)
     return meaning === 'input'
       ? new InputForbiddenError('the service, or a firewall in front of it, blocks this input (403)', details)
       : new ForbiddenError(
@@ -88,41 +70,35 @@ export class KeyJudge {
    * @param isPage the answer is a page in HTML, which a firewall sends and no service
    */
   reject(
-    key: ApiKey,
     details: ErrorDetails & { readonly status: number | null },
     byTokenEndpoint: string | null = null,
     isPage = false,
   ): UnauthorizedError {
     const { status } = details
-    const { isFirst } = this.#keys.reject(key)
-    this.#options.onReject(key)
-    const hasNextKey = !this.#keys.allRejected
-    const nextKeyId = hasNextKey ? this.#keys.current.id : null
-    if (isFirst) this.#forbidden.resetForKey()
-    const isReported = this.#reportedRejections.has(key)
-    this.#reportedRejections.set(key, performance.now())
-    if (isFirst && !isReported)
-      this.#options.onKeyRejected?.({ keyId: key.id, status, nextKeyId, usableKeys: this.#keys.usableCount })
+    const { id } = this.#key
+    if (this.#key.reject()) this.#forbidden.resetForKey()
+    this.#onReject()
+    this.#rejectedAt = performance.now()
     const page =
       ' with a page in HTML: a firewall or a proxy in front of the service blocks the key, or the address of this machine'
     const reason = byTokenEndpoint ?? `HTTP ${status}${isPage ? page : ''}`
     const what =
       byTokenEndpoint !== null
-        ? `not sent: no access token for the client ${key.id} (${byTokenEndpoint})`
+        ? `not sent: no access token for the client ${id} (${byTokenEndpoint})`
         : status === 401
-          ? `the service rejected the API key ${key.id} (${reason})`
-          : `the service does not permit the API key ${key.id} to do this (${reason})`
-    const next = hasNextKey ? `; the next call uses key ${nextKeyId}` : ''
-    return new UnauthorizedError(what + next, { ...details, reason, keyId: key.id, hasNextKey })
+          ? `the service rejected the API key ${id} (${reason})`
+          : `the service does not permit the API key ${id} to do this (${reason})`
+    return new UnauthorizedError(what, { ...details, reason, keyId: id })
   }
 
-  /** The error of a call that is not made, because every key is rejected. */
-  rejectUnsent(endpoint: string, key: ApiKey): UnauthorizedError {
-    const { count } = this.#keys
-    return new UnauthorizedError(
-      `not sent: the service has rejected ${count === 1 ? `the API key ${key.id}` : `all ${count} API keys`}`,
-      { endpoint, keyId: key.id, hasNextKey: false, maybeSent: false },
-    )
+  /** The error of a call that is not made, because the key is rejected. */
+  rejectUnsent(endpoint: string): UnauthorizedError {
+    const { id } = this.#key
+    return new UnauthorizedError(`not sent: the service has rejected the API key ${id}`, {
+      endpoint,
+      keyId: id,
+      maybeSent: false,
+    })
   }
 }
 
@@ -175,7 +151,7 @@ export class ForbiddenClassifier {
     this.#limitedAt = now
   }
 
-  /** The key changed, or is tried again: earlier responses are no evidence about it. */
+  /** The key is tried again: earlier responses are no evidence about it. */
   resetForKey(): void {
     this.#row = new InputsInARow()
   }

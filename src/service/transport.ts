@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import { type ApiKey, KeyRing, authOfStyle, credentialFor } from './api-keys.ts'
+import { ApiKey, authOfStyle, credentialFor } from './api-keys.ts'
 import { ClientToken } from './client-token.ts'
 import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
 import {
@@ -10,7 +10,7 @@ import {
   type RequestObserver,
 } from './exchange.ts'
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
-import { KeyJudge, type KeyRejection } from './key-judge.ts'
+import { KeyJudge } from './key-judge.ts'
 import { TokenFailure } from './token-endpoint.ts'
 import { type ErrorContext, toErrorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
 import { type AuthStyle, isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
@@ -25,8 +25,8 @@ export type TransportOptions = {
   proxies?: ProxySettings | undefined
   /** An http or https URL, including any path before the endpoints' own. */
   baseUrl: string
-  /** One key, or several, newest first. For a client of OAuth, `id:secret`. */
-  apiKey: string | readonly string[]
+  /** For a client of OAuth, `id:secret`. */
+  apiKey: string
   /** The service's interface, from `defineService`. Default: the built-in one. */
   service?: Service
   /** How the key is sent, if the service leaves it open. Default: `bearer`. */
@@ -36,10 +36,6 @@ export type TransportOptions = {
   /** Size of the connection pool, and so the number of concurrent requests. Default: 32. */
   connections?: number
   userAgent?: string
-  /** Called once for each key that the service rejects, until it is accepted again. */
-  onKeyRejected?: (rejection: KeyRejection) => void
-  /** Called once when the service accepts a rejected key again. */
-  onKeyAccepted?: (keyId: string) => void
   /** Called at the end of each call. */
   onCallEnd?: (call: EndedCall) => void
 }
@@ -68,7 +64,6 @@ export type RawResponse = { exchange: HttpExchange & { head: AnswerHead }; conte
 type AnsweredCall = {
   endpoint: ServiceEndpoint
   parts: RequestParts
-  key: ApiKey
   /** Null: the key itself was sent. */
   token: string | null
   options: CallOptions
@@ -79,9 +74,9 @@ type AnsweredCall = {
 /** Far above any record or job; a larger body is a fault and must not fill the memory. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024
 
-/** The connection pool to the service, and the keys that authenticate on it. */
+/** The connection pool to the service, and the key that authenticates on it. */
 export class Transport {
-  readonly keys: KeyRing
+  readonly key: ApiKey
   readonly #judge: KeyJudge
   readonly #dispatcher: Dispatcher
   readonly #origin: string
@@ -96,11 +91,8 @@ export class Transport {
   /** Opens no connection. The environment and the description have been checked. */
   constructor(options: TransportOptions) {
     const { origin, prefix } = parseBaseUrl(options.baseUrl)
-    this.keys = new KeyRing(options.apiKey)
-    this.#judge = new KeyJudge(this.keys, {
-      ...options,
-      onReject: () => this.#token?.forget(),
-    })
+    this.key = new ApiKey(options.apiKey)
+    this.#judge = new KeyJudge(this.key, () => this.#token?.forget())
     this.#origin = origin
     const service = options.service ?? BUILT_IN_SERVICE
     this.#service = service
@@ -109,7 +101,7 @@ export class Transport {
     this.#timeoutMs = timeoutMs
     const { userAgent = 'fillrate' } = options
     this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent })
-    const client = this.keys.current.secret
+    const client = this.key.secret
     this.#token = isOAuth(auth)
       ? new ClientToken({ ...options, ...auth, origin, prefix, client, userAgent, timeoutMs })
       : null
@@ -128,7 +120,7 @@ export class Transport {
 
   /**
    * Sends one request and returns its response, which may be incomplete after the head. Throws if there is no head, and
-   * for a rejected key: the ring has then switched to the next key, which only the next call uses.
+   * for a rejected key.
    */
   async send(
     called: CalledPath,
@@ -137,18 +129,17 @@ export class Transport {
     readHead: ReadHead | null = null,
   ): Promise<RawResponse> {
     const { endpoint } = called
-    const key = this.keys.current
-    if (this.keys.allRejected) throw this.#judge.rejectUnsent(endpoint, key)
-    const end = this.keys.startCall()
+    if (this.key.isRejected) throw this.#judge.rejectUnsent(endpoint)
+    const end = this.key.startCall()
     if (end === null) throw new KeyOnTrialError(endpoint)
     try {
-      const token = this.#token && (await this.#requireToken(this.#token, endpoint, key, options))
+      const token = this.#token && (await this.#requireToken(this.#token, endpoint, options))
       const held = readHead && new HeldAnswer(options.observer)
       const startMark = this.#judge.startCall()
       const startedAt = performance.now()
       const answered = await exchange(
         this.#dispatcher,
-        this.#writeRequest(endpoint, parts, token ?? key.secret),
+        this.#writeRequest(endpoint, parts, token ?? this.key.secret),
         {
           timeoutMs: this.#timeoutMs,
           maxBodyBytes: MAX_BODY_BYTES,
@@ -160,7 +151,7 @@ export class Transport {
       const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
       held?.release(completed.head)
       this.#reportEnd(called, completed, performance.now() - startedAt, options)
-      return this.#readAnswer({ endpoint, parts, key, token, options, startMark, startedAt }, completed)
+      return this.#readAnswer({ endpoint, parts, token, options, startMark, startedAt }, completed)
     } finally {
       end()
     }
@@ -179,7 +170,7 @@ export class Transport {
 
   /** Apart from `send`: what an asynchronous function may need later is kept for each call that waits. */
   #readAnswer(
-    { endpoint, parts, key, token, options, startMark, startedAt }: AnsweredCall,
+    { endpoint, parts, token, options, startMark, startedAt }: AnsweredCall,
     completed: HttpExchange,
   ): RawResponse {
     const context: ErrorContext = {
@@ -187,7 +178,7 @@ export class Transport {
       origin: this.#origin,
       timeoutMs: this.#timeoutMs,
       now: Date.now(),
-      mask: (body) => maskBody(body, [token ?? key.secret, ...Object.values(this.#service.headers)]),
+      mask: (body) => maskBody(body, [token ?? this.key.secret, ...Object.values(this.#service.headers)]),
     }
     if (!hasHead(completed))
       throw transportError(completed.failure ?? { kind: 'connection', cause: undefined }, completed, context)
@@ -199,13 +190,13 @@ export class Transport {
       const details = toErrorDetails(completed, context)
       if (token !== null && this.#token?.refuse(token) === true)
         throw new TokenEndedError('the access token has ended (401); the next call has a new one', details)
-      throw this.#judge.reject(key, details)
+      throw this.#judge.reject(details)
     } else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
-      throw this.#judge.forbid(key, { completed, context }, { input, startMark })
+      throw this.#judge.forbid({ completed, context }, { input, startMark })
     } else if (statusFacts(head.status).acceptsKey) {
       if (token !== null) this.#token?.accept(token)
-      this.#judge.accept(key, startedAt)
+      this.#judge.accept(startedAt)
     }
     return response
   }
@@ -220,14 +211,13 @@ export class Transport {
   async #requireToken(
     held: ClientToken,
     endpoint: ServiceEndpoint,
-    key: ApiKey,
     { signal }: CallOptions,
   ): Promise<string> {
     try {
       return await held.get(endpoint, signal)
     } catch (error) {
       if (!(error instanceof TokenFailure)) throw error
-      throw this.#judge.reject(key, { endpoint, status: null, maybeSent: false }, error.message)
+      throw this.#judge.reject({ endpoint, status: null, maybeSent: false }, error.message)
     }
   }
 }

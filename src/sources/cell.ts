@@ -122,9 +122,6 @@ export function holdsLastWrittenSql(
   if (fit.kind === 'json') forms.push(`${current}::text = ${stored}::text`)
   if (fit.kind === 'array' || fit.kind === 'other')
     forms.push(`case when ${text} ~ '${ZONED_TIME}' then ${current}::text = ${text}::${cast}::text end`)
-  // Earlier versions stored arrays as JSON.
-  if (fit.kind === 'array')
-    forms.push(`case when jsonb_typeof(${stored}) = 'array' then to_jsonb(${current}) = ${stored} end`)
   return `coalesce(${forms.join(' or ')}, false)`
 }
 
@@ -140,9 +137,6 @@ export function restoredValueSql(cell: MappedCell, stored: string, isOldJson: st
       return stored
     case 'json':
       return `(case when ${isOldJson} then ${stored}::text else ${stored} #>> '{}' end)::json`
-    // Earlier versions stored arrays as JSON.
-    case 'array':
-      return `case when jsonb_typeof(${stored}) = 'array' then ${castJsonSql(stored, cast, fit)} else (${stored} #>> '{}')::${cast} end`
     default:
       return `(${stored} #>> '{}')::${cast}`
   }

@@ -1,4 +1,3 @@
-import { sql, type RawBuilder } from 'kysely'
 import { formatDuration } from '../util/text.ts'
 import { cellJsonSql, currentCellSql } from './cell.ts'
 import type { MappedCell, MappedFreshness, Source, TimeType } from './source-model.ts'
@@ -49,26 +48,6 @@ function jsonTimeSql(value: string): string {
     `(case when ${text} ~ '^[1-9]\\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' ` +
     `then (${day} + ${time}) at time zone 'UTC' end)`
   )
-}
-
-/**
- * SQL: whether the stamp of a row went stale since a time, or up to a day before: a time without its zone, and a date, are
- * not exact. Compares the column itself, so that an index on it works.
- */
-export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
-  const { freshness } = source
-  if (freshness === null) return sql`false`
-  const earliest = sql`${since}::timestamptz - interval '1 day'`
-  if (freshness.kind === 'json') {
-    const freshUntil = sql.raw(freshUntilSql(source))
-    return sql`(${freshUntil} > ${earliest} and ${freshUntil} <= now())`
-  }
-  const value = sql.raw(currentCellSql(freshness.cell))
-  const age = maxAgeSql(freshness)
-  const latest = sql.raw(inUtcSql(`(now() - ${age})`, freshness.kind))
-  const first = sql`(${earliest} - ${sql.raw(age)})`
-  const type = sql.raw(freshness.kind)
-  return sql`(${value} >= ${freshness.kind === 'timestamptz' ? first : sql`(${first} at time zone 'UTC')::${type}`} and ${value} <= ${latest})`
 }
 
 /** Why a row with a recent stamp is not picked. */

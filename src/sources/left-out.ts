@@ -1,7 +1,7 @@
 import type { ConditionCount } from '../domain/report/plan.ts'
 import type { FillCounts } from '../domain/report/status.ts'
 import { describeError, QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
-import { query, isRowError, queryValue, type Db } from './db.ts'
+import { query, isRowError, type Db } from './db.ts'
 import { renderExpression } from './expression.ts'
 import { belongsSql, joinsSql } from './inputs.ts'
 import { hasKeySql, keyTextSql } from './key.ts'
@@ -120,14 +120,4 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
     eligible: row?.['eligible'] ?? 0,
     columns: outputs.map((output, i) => ({ column: output.column, filled: row?.[`c${i}`] ?? 0 })),
   }
-}
-
-/**
- * Identifies the file of a source's table: a swap, TRUNCATE or rewrite changes it. That of a
- * partitioned table is the table.
- */
-export async function readTableNode(db: Db, source: Source): Promise<string | null> {
-  return queryValue(db, `select coalesce(pg_relation_filenode(r), r::oid)::text from to_regclass($1) as r`, [
-    source.table.sql,
-  ])
 }

@@ -1,4 +1,4 @@
-import type { SourceMapping } from '../domain/mapping.ts'
+import { POLICY_RULES, type SourceMapping } from '../domain/mapping.ts'
 import { tryQuery, quoteName, type Db } from './db.ts'
 import { SourceProblems, type SourceProblem } from './problems.ts'
 import { resolveSource } from './source.ts'
@@ -102,10 +102,10 @@ function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly So
 
 /** What this step alone fills it goes on refreshing: the record of another says nothing about it. */
 function toBlankOnly(output: MappedOutput, filledBefore: ReadonlySet<string>): MappedOutput {
-  const { policy } = output.mapping
-  if (policy === 'tracked' && !filledBefore.has(output.column)) return output
+  const { readsLastWritten, readsEarlier } = POLICY_RULES[output.mapping.policy]
+  if (readsLastWritten && !filledBefore.has(output.column)) return output
   const mapping = { ...output.mapping, policy: 'blank' as const }
-  return { ...output, mapping, ...(policy === 'always' && { keepsEarlier: true }) }
+  return { ...output, mapping, ...(!readsEarlier && { keepsEarlier: true }) }
 }
 
 /** What later steps fill of a row that goes on to them for its blank cells. */

@@ -5,7 +5,7 @@ import { NON_ROW_STATES } from '../util/error-text.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
 import { query, queryValue, tryQuery, isRowError, quoteLiteral, quoteName, type Db } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
-import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
+import { freshUntilSql, stampJsonSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
 import {
   afterKeySql,
@@ -53,10 +53,6 @@ export interface SourcePageOptions {
   readonly limit: number
   /** A condition in addition to the source's own. */
   readonly where: string | null
-  /** Only rows whose `changedAt` is this or later. Ignored by a source without `changedAt`. */
-  readonly changedSince: Date | null
-  /** In addition to those, rows whose stamp went stale since then. */
-  readonly staleSince?: Date | null
   /** Without it, a `tracked` cell counts as lacking only if it is blank. */
   readonly lastWritten?: LastWrittenRelation
 }
@@ -110,33 +106,11 @@ export function pageConditions(
   source: Source,
   options: Omit<SourcePageOptions, 'limit'>,
 ): RawBuilder<unknown> {
-  const { changedAt } = source.mapping
   const conditions = [sql.raw<boolean>(belongsSql(source)), sql.raw<boolean>(hasKeySql(source))]
   if (options.where !== null) conditions.push(sql.raw(`(${renderWhere(source, options.where)}\n)`))
-  if (options.changedSince !== null && changedAt !== null) {
-    const changed = sql<boolean>`(${sql.raw(renderExpression(changedAt).sql)}\n) >= ${changedAtBound(source, options.changedSince)}`
-    const { staleSince = null } = options
-    conditions.push(
-      staleSince === null || source.freshness === null
-        ? changed
-        : sql`(${changed} or ${wentStaleSql(source, staleSince)})`,
-    )
-  }
   if (options.after !== null) conditions.push(afterKeySql(source, options.after))
   if (options.until != null) conditions.push(upToKeySql(source, options.until))
   return sql`${sql.join(conditions, sql` and `)} order by ${sql.raw(keyOrderSql(source))}`
-}
-
-/**
- * A time as a lower bound for `changedAt`. A time without a zone may be local time or UTC, which only its writers
- * know, so the bound is moved by the 12 hours that the west of Greenwich may be behind: in the session's time zone,
- * every row would be lost in a database that stores UTC and is set to Europe. An index on the column works, and
- * finished rows are excluded in SQL anyway.
- */
-function changedAtBound(source: Source, since: Date): RawBuilder<unknown> {
-  const anyZone = sql`(${since}::timestamptz at time zone 'UTC' - interval '12 hours')`
-  if (source.changedAtType === 'timestamp') return anyZone
-  return source.changedAtType === 'date' ? sql`${anyZone}::date` : sql`${since}::timestamptz`
 }
 
 /** The same for given keys, unordered, without the columns of `pageOrderSql`. Skips keys that are deleted or no longer in the source. */

@@ -32,8 +32,6 @@ export interface Source {
   readonly touches: readonly MappedTouch[]
   /** Its cell is among `touches`. Null: the source has none. */
   readonly freshness: MappedFreshness | null
-  /** Null: the source has no `changedAt`. */
-  readonly changedAtType: TimeType | null
   /** What Fillrate itself writes into what the inputs read. Absent: nothing. */
   readonly ownWrites?: OwnWrites
 }

@@ -61,10 +61,9 @@ export async function resolveSource(
     mapping,
     table,
     ...key,
-    outputs: probed?.outputs ?? outputs,
+    outputs: probed ?? outputs,
     touches,
     freshness,
-    changedAtType: probed?.changedAt ?? null,
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)
   return { source, problems }

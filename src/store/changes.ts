@@ -15,26 +15,6 @@ export interface NewChange {
   readonly earlierBefore: EarlierWrites | null
 }
 
-/** When a run wrote last; null: it has written nothing. */
-export async function lastWriteOf(db: Connection, run: number): Promise<Date | null> {
-  const { rows } = await sql<{ written_at: Date }>`
-    select written_at from fillrate.changes where run_id = ${run} order by id desc limit 1`.execute(db)
-  return rows[0]?.written_at ?? null
-}
-
-/** Whether a run has written this many rows of a source, or more. */
-export async function hasWrittenRows(
-  db: Connection,
-  run: number,
-  source: string,
-  rows: number,
-): Promise<boolean> {
-  const found = await sql`
-    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1}
-     limit 1`.execute(db)
-  return found.rows.length > 0
-}
-
 /** How many cells a run has written, by the service whose record they are of. @param columns those that are filled, by source: not those of `touch` */
 export async function countCellsOfRun(
   db: Connection,

@@ -6,7 +6,7 @@ import { budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql, type Bound
 import type { Database } from './open.ts'
 import { countCallsSql, settleCredits } from './spend.ts'
 import { intervalSql, jsonBatch, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
-import { enqueueWriteBackSql, IS_LEASED, isHeldSql, lockToReadSql } from './terms.ts'
+import { enqueueWriteBackSql, IS_LEASED, isHeldSql, lockToReadSql, WITHOUT_RECORD } from './terms.ts'
 import { inTransaction, type Connection, type Tx } from './transaction.ts'
 import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 
@@ -274,12 +274,9 @@ export async function storeLateRecords(
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
       returning l.id, l.state
-    ), ${enqueueWriteBackSql('stored')}, due as (
-      update fillrate.rows r set due_at = now() from stored
-       where r.lookup_id = stored.id and ${opaque(sql`r.state in ('not_found', 'rejected', 'failed')`)}
-      returning r.source
-    )
-    update fillrate.source_state set due_after = now() where source in (select source from due)`.execute(db)
+    ), ${enqueueWriteBackSql('stored')}
+    update fillrate.rows r set due_at = now() from stored
+     where r.lookup_id = stored.id and ${opaque(sql`r.state in (${WITHOUT_RECORD})`)}`.execute(db)
 }
 
 export interface DeliveredResult extends LookupFields {

@@ -50,9 +50,6 @@ interface MigrateOptions {
 
 type Migrations = Readonly<Record<string, Migration>>
 
-/** The first migration of the versions before the first release, whose schema has other names. */
-const PRE_RELEASE_MIGRATION = '0001_foundation'
-
 /** Edited in place until the first release, so its name does not tell which schema it has made: its digest does. */
 export const FIRST_MIGRATION = '0001_schema'
 
@@ -139,7 +136,6 @@ async function readApplied(db: Connection, own: readonly string[]): Promise<stri
   if (found[0]?.exists !== true) return []
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)
-  if (names.includes(PRE_RELEASE_MIGRATION)) throw UnusableSchemaError.preRelease()
   if (names.includes(FIRST_MIGRATION)) {
     const { rows: made } = await sql<{ digest: string | null }>`
       select obj_description('fillrate.migrations'::regclass, 'pg_class') as digest`.execute(db)

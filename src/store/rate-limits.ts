@@ -281,12 +281,12 @@ export async function refuseKey(
           opened_at = case when c.cause = 'key_refused' then c.opened_at else now() end`.execute(db)
 }
 
-/** Stores that keys are accepted again: what waits for one goes on. @returns whether one was refused */
-export async function acceptKey(db: Database, scopes: readonly string[]): Promise<boolean> {
+/** Stores that a key is accepted again: what waits for it goes on. @returns whether it was refused */
+export async function acceptKey(db: Database, scope: string): Promise<boolean> {
   const { numAffectedRows } = await sql`
     with accepted as (
       delete from fillrate.circuit_breakers
-       where scope = any(${[...scopes]}::text[])
+       where scope = ${scope}
          and cause = 'key_refused'
       returning service_id
     )

@@ -97,16 +97,14 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   await sql`update fillrate.lookups set source = ${to} where source = ${from} and resolved_at is null`.execute(
     tx,
   )
-  // What a process with the new name has recorded says nothing of a pass. A pause counts under either name.
+  // A pause counts under either name.
   await sql`
     update fillrate.source_state s
        set paused_at = n.paused_at, paused_by = n.paused_by, pause_reason = n.pause_reason, resume_at = n.resume_at
       from fillrate.source_state n where s.source = ${from} and n.source = ${to}
        and n.paused_at is not null`.execute(tx)
   const known = sql`exists (select from fillrate.source_state where source = ${from})`
-  await sql`delete from fillrate.source_state where source = ${to} and mapping_hash is null and ${known}`.execute(
-    tx,
-  )
+  await sql`delete from fillrate.source_state where source = ${to} and ${known}`.execute(tx)
   await sql`
     update fillrate.source_state set source = ${to}
      where source = ${from}

@@ -274,33 +274,6 @@ export const listRequeuedRows = (
     },
   )
 
-/**
- * Rows of a source that are due again, for a pass that does not read the whole table. Walks all rows of the source from `after` on:
- * a second for a million of them.
- * @param after keyset: keys after this one
- */
-export const listDueRows = (
-  db: Connection,
-  source: string,
-  after: string | null,
-  limit: number,
-): Promise<string[]> => {
-  const isDue = opaque(sql`r.due_at <= now() and r.state <> 'waiting' and r.deleted_at is null`)
-  return listKeys(db, source, isDue, { after, limit })
-}
-
-/** Makes due rows due later. */
-export async function postponeDueRows(
-  tx: Tx,
-  source: string,
-  postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
-): Promise<void> {
-  await sql`
-    update fillrate.rows r set due_at = v."settledUntil"
-      from ${unnestByRow(source, postponed, { settledUntil: 'timestamptz' })}
-     where r.ctid = v.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
-}
-
 export interface RetryRow {
   readonly key: string
   readonly state: RetryState
@@ -364,6 +337,4 @@ export async function makeRowsDue(
       from ${unnestByRow(source, rows, { lookup: 'bigint' })}
      where r.ctid = v.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
-  // The next pass by `changedAt` looks for them.
-  await sql`update fillrate.source_state set due_after = now() where source = ${source}`.execute(tx)
 }

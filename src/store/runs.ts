@@ -76,10 +76,10 @@ export async function extendRunLease(
   run: number,
   token: string,
   leaseMs: number,
-  scopes: Scopes | null = null,
 ): Promise<{ readonly cancelledBy: string | null } | null> {
-  const set = { leased_until: fromNow(leaseMs), ...(scopes !== null && { scopes: JSON.stringify(scopes) }) }
-  const extended = updateHeld(db, run, token).where('state', '=', 'running').set(set)
+  const extended = updateHeld(db, run, token)
+    .where('state', '=', 'running')
+    .set({ leased_until: fromNow(leaseMs) })
   return (await extended.returning('cancelled_by as cancelledBy').executeTakeFirst()) ?? null
 }
 
@@ -109,18 +109,6 @@ export async function listCancelled(db: Connection, ids: readonly number[]): Pro
     select id from fillrate.runs where id = any(${[...ids]}::bigint[])
        and cancelled_at is not null`.execute(db)
   return rows.map((row) => row.id)
-}
-
-/** Records that the process of these runs calls a service with another key from now on. */
-export async function updateRunScope(
-  db: Connection,
-  ids: readonly number[],
-  service: number,
-  scope: string,
-): Promise<void> {
-  await sql`
-    update fillrate.runs set scopes = scopes || jsonb_build_object(${service}::text, ${scope}::text)
-     where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
 }
 
 /** Records that all rows are picked: emails that do not fill a job may go as synchronous calls now. */

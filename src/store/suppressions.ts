@@ -55,9 +55,7 @@ export async function deleteSuppressions(tx: Tx, lookups: readonly Identifier[])
   const hashes = lookups.map((lookup) => suppressionHash(lookup.kind, lookup.key))
   const deleted = await sql`delete from fillrate.suppressions where hash = any(${hashes}::text[])`.execute(tx)
   if ((deleted.numAffectedRows ?? 0n) > 0n)
-    await sql`
-      with due as (update fillrate.rows set due_at = now() where state = 'suppressed' returning source)
-      update fillrate.source_state set due_after = now() where source in (select source from due)`.execute(tx)
+    await sql`update fillrate.rows set due_at = now() where state = 'suppressed'`.execute(tx)
   return Number(deleted.numAffectedRows)
 }
 

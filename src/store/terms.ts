@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup } from '../domain/lookup.ts'
-import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
+import { FAILURE_STATES, WITHOUT_RECORD_STATES, type FailureState, type RowState } from '../domain/row.ts'
 import { opaque } from './sql.ts'
 
 // The terms that several statements share: what each means is said here, once. All of them are SQL. A term of one file stands in that
@@ -75,8 +75,14 @@ export const hasResultsSql = sql<boolean>`
 
 // Rows.
 
+const listStates = (states: readonly RowState[]): RawBuilder<unknown> =>
+  sql.join(states.map((state) => sql.lit(state)))
+
 /** The states of a row that could not be enriched, for `in (…)`. */
-export const FAILURES = sql.join(FAILURE_STATES.map((state) => sql.lit(state)))
+export const FAILURES = listStates(FAILURE_STATES)
+
+/** The states of a row whose lookup has ended without a record, for `in (…)`. */
+export const WITHOUT_RECORD = listStates(WITHOUT_RECORD_STATES)
 
 /**
  * `rows.failure` of a row that is in its table and has this state; null for a state that is no failure. Every statement that sets

@@ -11,11 +11,6 @@ export class WakeSignal {
     for (const wake of this.#waiters) wake()
   }
 
-  /** Calls `act` at each notification, for good. */
-  onEach(act: () => void): void {
-    this.#waiters.add(act)
-  }
-
   /** A listener for one loop: a notification during its work ends its next wait at once. */
   listen(): WakeListener {
     let seen = this.#notifications

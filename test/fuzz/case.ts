@@ -3,6 +3,7 @@ import pino from 'pino'
 import { openApp, type App } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/load.ts'
 import { WRITE_POLICIES, type WritePolicy } from '../../src/domain/mapping.ts'
+import { POLICY_MODEL } from '../support/policy-model.ts'
 import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'
 import { startRecordService, type RecordService } from '../support/record-service.ts'
@@ -334,6 +335,7 @@ class FuzzCase {
   /** What the policy permits, as Postgres evaluates it. */
   async #readPolicy(nr: number, n: number): Promise<CellPolicy> {
     const { name, type, policy, isKey } = this.#columns[n] as Column
+    const { replaces, takesEarlier } = POLICY_MODEL[policy]
     const blanks = isKey ? HOLDERS.filter(([, isBlank]) => isBlank).map(([value]) => value) : type.blanks
     const [row] = await this.#query<{ blank: boolean; reachable: boolean; now: string | null }>(`
       select ${[`${name} is null`, ...blanks.map((blank) => `${name}::text = ${blank}::${type.sql}::text`)].join(' or ')} as blank,
@@ -349,8 +351,8 @@ class FuzzCase {
     const isMoved = this.#moved.has(nr)
     const isOpen =
       row?.reachable === true &&
-      (policy === 'always' || row.blank || (policy === 'tracked' && holdsLast && !isMoved))
-    return { isOpen, isKnown, holdsLast, isEarlier: isMoved && policy !== 'always' && holdsLast }
+      (replaces === 'all' || row.blank || (replaces === 'own' && holdsLast && !isMoved))
+    return { isOpen, isKnown, holdsLast, isEarlier: isMoved && takesEarlier && holdsLast }
   }
 
   /** The cell without a value; as it is, where its type takes none. */

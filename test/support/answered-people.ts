@@ -68,7 +68,7 @@ export async function answeredPeople(
     adapter: config.services[0]?.adapter ?? BUILT_IN_SERVICE,
   }
   const options = { limit: null, where: null }
-  const pass = await createPass(deps, source, options)
+  const pass = createPass(source)
   while (pass.phase !== 'done')
     await pick(
       deps,

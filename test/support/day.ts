@@ -82,7 +82,7 @@ export class DayOnCall {
     return {
       ...testEnvironment(databaseUrl, this.sandbox.url),
       databaseUrl,
-      apiKeys: this.sandbox.keys,
+      apiKey: this.sandbox.keys[0] ?? '',
       webhookSecrets: [this.sandbox.webhookSecret],
     }
   }

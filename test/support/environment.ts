@@ -21,7 +21,7 @@ export type ReachableSandbox = Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>
 /** The environment of a process that calls a sandbox. */
 export const environmentFor = (databaseUrl: string, sandbox: ReachableSandbox): Environment => ({
   ...testEnvironment(databaseUrl, sandbox.url),
-  apiKeys: sandbox.keys,
+  apiKey: sandbox.keys[0] ?? '',
   webhookSecrets: [sandbox.webhookSecret],
 })
 
@@ -34,7 +34,7 @@ const isOnly = (services: ReachableSandbox | NamedSandboxes): services is Reacha
 export function variablesFor(services: ReachableSandbox | NamedSandboxes): Readonly<Record<string, string>> {
   const listOf = (name: string | null, { url, keys, webhookSecret }: ReachableSandbox) => ({
     [toVariable(name, 'BASE_URL')]: url,
-    [toVariable(name, 'API_KEY')]: keys.join(','),
+    [toVariable(name, 'API_KEY')]: keys[0] ?? '',
     [toVariable(name, 'WEBHOOK_SECRET')]: webhookSecret,
   })
   if (isOnly(services)) return listOf(null, services)
@@ -44,7 +44,7 @@ export function variablesFor(services: ReachableSandbox | NamedSandboxes): Reado
 /** The environment of a process that calls several sandboxes. */
 export function environmentForServices(databaseUrl: string, sandboxes: NamedSandboxes): Environment {
   const { services = {} } = readEnvironment(variablesFor(sandboxes))
-  return { ...testEnvironment(databaseUrl, ''), baseUrl: null, apiKeys: [], services }
+  return { ...testEnvironment(databaseUrl, ''), baseUrl: null, apiKey: null, services }
 }
 
 /**
@@ -57,7 +57,7 @@ export const MAX_TEST_CONNECTIONS = 3
 export const testEnvironment = (databaseUrl: string, baseUrl: string): Environment => ({
   databaseUrl,
   baseUrl,
-  apiKeys: ['key'],
+  apiKey: 'key',
   auth: 'bearer',
   webhookSecrets: [],
   publicUrl: null,

@@ -33,7 +33,7 @@ let requests = 0
 while (!stopping.signal.aborted) {
   const leadership = await new LeaderElector({
     db,
-    scope: () => 'the key',
+    scope: 'the key',
     service: 0,
     owner: `test:${process.pid}:${requests}`,
     log: pino({ level: 'silent' }),

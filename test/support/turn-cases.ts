@@ -1,4 +1,6 @@
 import fc from 'fast-check'
+import { WRITE_POLICIES, type WritePolicy } from '../../src/domain/mapping.ts'
+import { POLICY_MODEL } from './policy-model.ts'
 
 /* Random configurations of several services. Each world is a source of its own, with rows that users change between the passes. */
 
@@ -10,9 +12,9 @@ export type Column = (typeof COLUMNS)[number]
 /** The second service takes no profile. */
 export const takesProfile = (service: ServiceName): boolean => service !== 'b'
 
-export interface OutputSettings {
+interface OutputSettings {
   readonly field: Column
-  readonly policy: 'blank' | 'tracked' | 'always'
+  readonly policy: WritePolicy
   readonly minConfidence: number
 }
 
@@ -63,7 +65,9 @@ export const ROWS = 5
 
 const output = fc.record({
   field: fc.constantFrom(...COLUMNS),
-  policy: fc.constantFrom<OutputSettings['policy'][]>('blank', 'blank', 'tracked', 'always'),
+  policy: fc.constantFrom(
+    ...WRITE_POLICIES.flatMap((policy) => Array.from({ length: POLICY_MODEL[policy].weight }, () => policy)),
+  ),
   minConfidence: fc.constantFrom(0, 0, 0, 0.5),
 })
 

@@ -1,9 +1,10 @@
+import type { WritePolicy } from '../../src/domain/mapping.ts'
 import { createRng } from '../../src/sandbox/rng.ts'
+import { POLICY_MODEL } from './policy-model.ts'
 import {
   type Column,
   COLUMNS,
   type ModelCase,
-  type OutputSettings,
   ROWS,
   type ServiceName,
   takesProfile,
@@ -69,7 +70,7 @@ function isTakenOver(cells: Cells, earlier: Values): boolean {
 }
 
 /** The policy of a column at a turn: of one that the service does not fill, that of the first that does. */
-function policyOf({ outputs, turns }: WorldSettings, turn: number, column: Column): OutputSettings['policy'] {
+function policyOf({ outputs, turns }: WorldSettings, turn: number, column: Column): WritePolicy {
   const byTurn = [turns[turn], ...turns].flatMap((one) => (one && outputs[column][one.name]) ?? [])
   return byTurn[0]?.policy ?? 'always'
 }
@@ -140,20 +141,24 @@ export class TurnModel {
     const written = { ...(isSame ? row.known?.written : {}) }
     const earlier = { ...row.known?.earlier, ...(isSame ? {} : row.known?.written) }
     /** What was written for earlier inputs counts as blank, in a row that is still the one that it was written to. */
-    const isEarlier = (column: Column, policy: OutputSettings['policy']): boolean =>
-      policy !== 'always' && isHeld(row.cells, earlier, column) && isTakenOver(row.cells, earlier)
-    const isWritable = (column: Column, policy: OutputSettings['policy']): boolean =>
+    const isEarlier = (column: Column, policy: WritePolicy): boolean =>
+      POLICY_MODEL[policy].takesEarlier &&
+      isHeld(row.cells, earlier, column) &&
+      isTakenOver(row.cells, earlier)
+    const isWritable = (column: Column, policy: WritePolicy): boolean =>
       isBlank(row.cells, column) ||
-      policy === 'always' ||
+      POLICY_MODEL[policy].replaces === 'all' ||
       isEarlier(column, policy) ||
-      (policy === 'tracked' && written[column] !== undefined && written[column] === row.cells[column])
+      (POLICY_MODEL[policy].replaces === 'own' &&
+        written[column] !== undefined &&
+        written[column] === row.cells[column])
     /** Behind a record: what is blank, and what this service alone fills, has filled and keeps up to date. */
     const afterRecord =
       (turn: number): MayWrite =>
       (column, policy) =>
         isBlank(row.cells, column) ||
         isEarlier(column, 'blank') ||
-        (policy === 'tracked' &&
+        (POLICY_MODEL[policy].replaces === 'own' &&
           written[column] !== undefined &&
           written[column] === row.cells[column] &&
           settings.turns.slice(0, turn).every(({ name }) => settings.outputs[column][name] === null))
@@ -211,7 +216,7 @@ export class TurnModel {
     name: ServiceName,
     row: ModelRow,
     answer: Extract<Answer, { outcome: 'found' }>,
-    may: (column: Column, policy: OutputSettings['policy']) => boolean,
+    may: (column: Column, policy: WritePolicy) => boolean,
   ): Partial<Record<Column, string>> {
     const filled: Partial<Record<Column, string>> = {}
     for (const column of COLUMNS) {
@@ -266,7 +271,7 @@ const addressOf = (world: number, row: number, pass = 0): string => `w${world}r$
 /** What a lookup is called by here: an address, or the end of a profile's URL. */
 export const toKey = (identifier: string): string => identifier.replace(/^.*\/in\//, 'in/')
 
-type MayWrite = (column: Column, policy: OutputSettings['policy']) => boolean
+type MayWrite = (column: Column, policy: WritePolicy) => boolean
 
 const lacksHere = ({ outputs, turns }: WorldSettings, turn: number, may: MayWrite): boolean =>
   COLUMNS.some((column) => {

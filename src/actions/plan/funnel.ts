@@ -146,7 +146,7 @@ async function planPage(
 ) {
   const { db, policy, service } = deps
   const live = await runs.listHolding(db)
-  const read = { ...position, changedSince: null, staleSince: null, live, service }
+  const read = { ...position, live, service }
   const readPage = async (tx: Tx): Promise<CandidatePage> => {
     const whole = await readCandidates(tx, source, { ...read, size })
     const picked = whole.candidates.filter((candidate) => candidate.lacks && candidate.settledUntil === null)
@@ -157,11 +157,11 @@ async function planPage(
       : { ...(await readCandidates(tx, source, { ...read, size, until: last.key })), next: last.key }
   }
   const page = await (
-    isStretch(size, { limit: room, changedSince: null })
+    isStretch(size, room)
       ? readStretch(deps, source, { ...read, size })
       : inTransaction(db, readPage, policy.sourceTimeoutMs)
   ).catch(async (error: unknown) => {
-    const failed = { ...position, changedSince: null, limit: size }
+    const failed = { ...position, limit: size }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
   const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)

@@ -299,7 +299,7 @@ export async function checkSource(
   }
 }
 
-const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }
+const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null }
 
 /** Reads the first rows: joins may multiply them, and an expression may fail on one of them. */
 async function findWrongRows(db: Database, source: Source): Promise<readonly SourceProblem[]> {

@@ -3,7 +3,6 @@ import { valueAtPath, type Service } from '../../domain/service/service.ts'
 import { variableOf, checkClient, type Environment } from '../../config/environment.ts'
 import { callAccount, describeAccount, openClient } from '../../actions/actions.ts'
 import { openDispatcher, type ProxySettings } from '../../service/dispatcher.ts'
-import { pluralize } from '../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import { createFailedFinding, createFinding, createUnsetFinding, type Finding } from './finding.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
@@ -14,7 +13,7 @@ import { kindOfInput } from '../../domain/service/job-inputs.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
-import { toScopes } from '../../service/api-keys.ts'
+import { toScope } from '../../service/api-keys.ts'
 import { openDatabase } from '../../store/open.ts'
 import { acceptKey } from '../../store/rate-limits.ts'
 import { UsageError, type CliCommand } from '../command.ts'
@@ -47,8 +46,7 @@ async function checkAddress(environment: Environment): Promise<Finding> {
 
 /** Checks that a key is set, and whether the service accepts it, by its free call for the account: only another call is billed. */
 export async function checkApiKey(environment: Environment, service: Service): Promise<Finding> {
-  const { apiKeys } = environment
-  if (apiKeys.length === 0)
+  if (environment.apiKey === null)
     return createUnsetFinding(
       'key',
       variableOf(environment, 'API_KEY'),
@@ -63,11 +61,7 @@ export async function checkApiKey(environment: Environment, service: Service): P
       todo: 'Correct the key, or the path of `account` in the description.',
     })
   if (account !== null) return createFinding('key', 'ok', describeAccount(account))
-  return createFinding(
-    'key',
-    'ok',
-    `${pluralize(apiKeys.length, 'key')}; not tested, because a call would be billed`,
-  )
+  return createFinding('key', 'ok', 'set; not tested, because a call would be billed')
 }
 
 /** Sends one request, and reads its answer. */
@@ -127,10 +121,11 @@ export async function* checkService(
           todo: 'Export `cases` from its module, and run `testService(service, cases)` in your tests.',
         })
   yield await checkBulkSetup(environment, service, name)
-  const scopes = address === null ? [] : toScopes(address, account, environment.apiKeys)
+  const { apiKey } = environment
+  const scope = address === null || apiKey === null ? null : toScope(address, account, apiKey)
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)
   if (isCalled && (name === null || takesInput(service, called.input)))
-    yield* makeOneCall(service, environment, called.input, scopes)
+    yield* makeOneCall(service, environment, called.input, scope)
 }
 
 /**
@@ -203,13 +198,13 @@ const VERDICTS: Readonly<Partial<Record<CaseOutcome, Finding['verdict']>>> = {
 /**
  * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves
  * the key, the trouble that running processes have recorded for it ends.
- * @param scopes of the service and its keys (`toScopes`)
+ * @param scope of the service and its key
  */
 export async function* makeOneCall(
   service: Service,
   environment: Environment,
   input: LookupInput,
-  scopes: readonly string[] = [],
+  scope: string | null = null,
 ): AsyncGenerator<Finding> {
   const client = openClient(service, environment)
   // The checks before this one have reported what is missing.
@@ -229,7 +224,7 @@ export async function* makeOneCall(
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
-      yield* endKeyRefusal(environment, scopes)
+      yield* endKeyRefusal(environment, scope)
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     const expected = 'one that the service describes'
@@ -240,14 +235,11 @@ export async function* makeOneCall(
 }
 
 /** A process that has nothing to look up would find out only with its next lookup. */
-async function* endKeyRefusal(
-  { databaseUrl }: Environment,
-  scopes: readonly string[],
-): AsyncGenerator<Finding> {
-  if (databaseUrl === null || scopes.length === 0) return
+async function* endKeyRefusal({ databaseUrl }: Environment, scope: string | null): AsyncGenerator<Finding> {
+  if (databaseUrl === null || scope === null) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
   try {
-    if (await acceptKey(db, scopes))
+    if (await acceptKey(db, scope))
       yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
   } catch {
     // The check of the database has said what is wrong with it.

@@ -18,8 +18,7 @@ const conditionCount = object({
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. With a limit, a plan reads no
- * further than a run; numbers that need the whole table are then null. Of a source with `changedAt` it
- * reads all rows, too, as a full pass does.
+ * further than a run; numbers that need the whole table are then null.
  */
 export type SourcePlan = ReportOf<typeof sourcePlan>
 const sourcePlan = object({

@@ -152,7 +152,6 @@ function outcomeOfError(
       )
     }
     case 'release':
-    case 'rotate_key':
     case 'abort_run': {
       // The limiter applies a 429's Retry-After to every call; any other pause is this lookup's own.
       const isLimit = error instanceof RateLimitedError
@@ -223,7 +222,7 @@ export function describeFailure(error: ServiceError): string {
 }
 
 /**
- * How many calls the circuit breaker and the keys allow now: all, one probe, or none. Checked before leasing: an open
+ * How many calls the circuit breaker and the key allow now: all, one probe, or none. Checked before leasing: an open
  * circuit would otherwise lease and release every waiting lookup again and again.
  */
 export function allowedByBreaker(
@@ -232,16 +231,16 @@ export function allowedByBreaker(
     client,
   }: {
     readonly breaker: Pick<CallDeps['breaker'], 'state' | 'nextProbeAt'>
-    readonly client: Pick<CallDeps['client'], 'callsAllowedByKeys'>
+    readonly client: Pick<CallDeps['client'], 'callsAllowedByKey'>
   },
   now: number,
 ): number {
   switch (breaker.state) {
     case 'closed':
-      return client.callsAllowedByKeys
+      return client.callsAllowedByKey
     case 'half_open':
       return 0
     case 'open':
-      return (breaker.nextProbeAt ?? 0) <= now ? Math.min(1, client.callsAllowedByKeys) : 0
+      return (breaker.nextProbeAt ?? 0) <= now ? Math.min(1, client.callsAllowedByKey) : 0
   }
 }

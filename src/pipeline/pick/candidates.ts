@@ -76,9 +76,6 @@ export interface ReadOptions {
   readonly until?: string | null
   readonly size: number
   readonly where: string | null
-  readonly changedSince: Date | null
-  /** In addition to those, rows whose `freshness` column went stale since then. */
-  readonly staleSince?: Date | null
   readonly live: readonly number[]
   /** The configured service: rows finished with another one are eligible. */
   readonly service: number

@@ -1,9 +1,6 @@
-import * as cursors from '../../store/source-state.ts'
-import { createHash } from 'node:crypto'
 import type { RunSpec } from '../../domain/run.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { BatchSize } from '../batch-size.ts'
-import type { Deps } from '../deps.ts'
 import type { RunBudget } from './budget.ts'
 import type { RunService } from '../../store/pending-lookups.ts'
 
@@ -53,14 +50,13 @@ export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
  * One pass over one source, by phases.
  *
  *     requeued ──▶ abandoned ──▶ scan ──▶ done
- *                      └──▶ due ──▶ ┘  with `changedAt`, once an hour
  *
  * `requeued`: the run's own rows that are to be picked again, which counts no row twice. `abandoned`: rows that dead runs left
- * waiting. `due`: finished rows that are due again. `scan`: the table.
+ * waiting. `scan`: the table.
  */
 export interface PickPass {
   readonly source: Source
-  phase: 'requeued' | 'abandoned' | 'due' | 'scan' | 'done'
+  phase: 'requeued' | 'abandoned' | 'scan' | 'done'
   /** Rows per page: fewer if reading or claiming them takes too long. */
   readonly pageSize: BatchSize
   /** The last key read of the phases before `scan`. */
@@ -78,28 +74,11 @@ export interface PickPass {
   skippedWithinLimit: number
   /** Rows that the table has and Fillrate knew before, as far as it was read. NaN: not counted, because a page is read again. */
   known: number
-  /** Read only what has changed since then. Null: read the whole table. */
-  readonly changedSince: Date | null
-  /** Set with `changedAt` and without a condition of the run's own. */
-  readonly cursorPass: cursors.CursorPass | null
 }
 
-/** Creates a pass. A partial one (`limit`, `where`) does not count as having read the table. */
-export async function createPass(
-  deps: Pick<Deps, 'db' | 'service'>,
+export const createPass = (
   source: Source,
-  options: PickOptions,
-  scan = new KeyRangeScan(),
-): Promise<PickPass> {
-  const pass = createEmptyPass(source, 'abandoned', scan)
-  if (source.mapping.changedAt === null || options.where !== null) return pass
-  const cursorPass = await cursors.openCursor(deps.db, source.name, mappingHash(source, deps.service))
-  return { ...pass, cursorPass, changedSince: cursorPass.since }
-}
-
-export const createEmptyPass = (
-  source: Source,
-  phase: PickPass['phase'],
+  phase: PickPass['phase'] = 'abandoned',
   scan = new KeyRangeScan(),
 ): PickPass => ({
   source,
@@ -114,27 +93,7 @@ export const createEmptyPass = (
   skippedInPhase: 0,
   skippedWithinLimit: 0,
   known: 0,
-  changedSince: null,
-  cursorPass: null,
 })
-
-/** Whether a pass looks for due rows: one that reads the whole table finds them there. */
-export const seeksDue = ({ changedSince, cursorPass }: PickPass): boolean =>
-  changedSince !== null && cursorPass?.seeksDue === true
-
-/** Stores how far a pass has read the source by `changedAt`. */
-export async function savePassCursor(deps: Pick<Deps, 'db' | 'service'>, pass: PickPass): Promise<void> {
-  if (pass.cursorPass === null) return
-  const { source, cursorPass } = pass
-  await cursors.saveCursor(deps.db, source.name, mappingHash(source, deps.service), cursorPass)
-}
-
-/** Progress made for one service says nothing about another. Another name requires no full pass. */
-const mappingHash = (source: Source, service: number): string =>
-  createHash('sha256')
-    .update(JSON.stringify({ ...source.mapping, name: undefined }) + (service === 0 ? '' : ` ${service}`))
-    .digest('hex')
-    .slice(0, 16)
 
 /** Keys after `after`, up to and including `until`; null: without a bound. */
 interface KeyRange {

@@ -22,11 +22,9 @@ import {
 } from './candidates.ts'
 import { claimCandidates, type ClaimBounds, type ClaimResult } from './claim.ts'
 import {
-  createEmptyPass,
+  createPass,
   MAX_PICK_PAGE,
   PAGE_SIZE,
-  savePassCursor,
-  seeksDue,
   FEW_CANDIDATES,
   MAX_SCAN_PAGE,
   type PickContext,
@@ -74,14 +72,14 @@ export async function pickPage(
     await onFailure(tick, error)
     return { ...NOTHING, done: false }
   }
-  return advancePass(deps, run, pass, options, page)
+  return advancePass(run, pass, page)
 }
 
 /** Reads a stretch of the table before the transaction, where next to nothing of it is to be picked; null: it does not. */
 async function readAhead(tick: PickTick): Promise<ScannedPage | null> {
   const { deps, pass, options, size } = tick
   const isFree = pass.phase === 'scan' && pass.skippedInPhase === 0
-  if (!isFree || !isStretch(size, { limit: options.limit, changedSince: pass.changedSince })) return null
+  if (!isFree || !isStretch(size, options.limit)) return null
   return readStretch(deps, pass.source, scanOptions(tick))
 }
 
@@ -92,13 +90,12 @@ async function readPage(
   tx: Tx,
   stretch: ScannedPage | null,
 ): Promise<PhasePage> {
-  const { deps, run, pass, options } = tick
+  const { run, pass, options } = tick
   for (;;) {
     tick.size = pageRows(pass)
     const page = await read(tick, tx, stretch)
-    const isList = pass.phase === 'abandoned' || pass.phase === 'due'
-    if (!isList || page.scanned > 0 || options.onlyListed === true) return page
-    await advancePhase(deps, run, pass, options)
+    if (pass.phase !== 'abandoned' || page.scanned > 0 || options.onlyListed === true) return page
+    advancePhase(run, pass)
   }
 }
 
@@ -138,7 +135,7 @@ async function claimPage(
 /** A slow page is halved. @throws what has failed, with the row or the column to blame if it can be found */
 async function onFailure(tick: PickTick, error: unknown): Promise<void> {
   const { deps, pass, options } = tick
-  const { source, changedSince } = pass
+  const { source } = pass
   if (error instanceof TableBusyError && error.reason === 'slow') {
     if (tick.size === 1) throw pageTimeoutProblem(source, deps.policy.sourceTimeoutMs, error)
     pass.pageSize.halve(tick.size)
@@ -147,7 +144,7 @@ async function onFailure(tick: PickTick, error: unknown): Promise<void> {
   if (!isRowError(error)) throw error
   const page =
     pass.phase === 'scan'
-      ? { ...pass.scan.range, limit: tick.size, where: options.where, changedSince }
+      ? { ...pass.scan.range, limit: tick.size, where: options.where }
       : { keys: await inTransaction(deps.db, (tx) => listPhaseKeys(tick, tx)) }
   throw (await explainPageFailure(deps.db, source, page, error)) ?? error
 }
@@ -166,7 +163,7 @@ function claimBounds(
 ): ClaimBounds {
   return {
     max,
-    countsSkipped: limit !== null && (phase === 'due' || phase === 'scan'),
+    countsSkipped: limit !== null && phase === 'scan',
     endsAtBudget: phase !== 'requeued' && (budget.isShared || !isSpent),
   }
 }
@@ -199,7 +196,7 @@ export async function repick(
   },
 ): Promise<Omit<PickResult, 'done'>> {
   // What waits for answers that leave more is looked at again later.
-  const pass: PickPass = { ...createEmptyPass(source, 'requeued'), isSpent: true }
+  const pass: PickPass = { ...createPass(source, 'requeued'), isSpent: true }
   const total = { ...NOTHING }
   while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break
@@ -235,13 +232,7 @@ interface ClaimedPage
 }
 
 /** Moves the pass behind a claimed page. */
-async function advancePass(
-  deps: Pick<Deps, 'db'>,
-  run: PickContext,
-  pass: PickPass,
-  options: PickOptions,
-  page: ClaimedPage,
-): Promise<PickResult> {
+function advancePass(run: PickContext, pass: PickPass, page: ClaimedPage): PickResult {
   const { budget } = run
   const { name } = pass.source
   // The lookups stay locked while their rows are claimed: answers to them wait.
@@ -255,7 +246,7 @@ async function advancePass(
   if (pass.phase === 'scan' && pass.skippedInPhase > 0)
     pass.readAhead.add(page.scanned, page.pickedWithLookup)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
-  if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
+  if (!page.isCut || page.considered > 0) continueAfter(run, pass, page)
   const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared
   const isReadEnough = pass.phase === 'scan' && pass.readAhead.isOver && budget.limit !== 0
   if (!isWaiting && (page.isAtBudget || isReadEnough)) endAtBudget(run, pass)
@@ -272,11 +263,10 @@ async function advancePass(
 function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly PickCandidate[]): void {
   pass.skipped += skipped.length
   pass.skippedInPhase += skipped.length
-  if (pass.phase === 'due' || pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
+  if (pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
   // Abandoned rows were counted in their own phase.
   if (pass.phase === 'scan')
     budget.skip(skipped.filter(({ disposition }) => disposition === 'eligible').length)
-  if (pass.phase === 'due') budget.skip(skipped.length)
 }
 
 /** The pass ends, or waits for what other sources leave of the budget. */
@@ -290,29 +280,22 @@ function endAtBudget({ budget }: PickContext, pass: PickPass): void {
 }
 
 /** @param page.next the last key considered; null: nothing of the phase, or of the scan's key range, is left */
-async function continueAfter(
-  deps: Pick<Deps, 'db'>,
+function continueAfter(
   run: PickContext,
   pass: PickPass,
-  options: PickOptions,
   { next: last, densest }: { readonly next: string | null; readonly densest: number },
-): Promise<void> {
+): void {
   if (pass.phase === 'scan') {
     pass.scan.advance(last, densest)
-    if (pass.scan.isDone) await advancePhase(deps, run, pass, options)
+    if (pass.scan.isDone) advancePhase(run, pass)
     return
   }
   pass.after = last
-  if (last === null) await advancePhase(deps, run, pass, options)
+  if (last === null) advancePhase(run, pass)
 }
 
 /** Moves a pass to its next phase. */
-async function advancePhase(
-  deps: Pick<Deps, 'db'>,
-  { budget, service }: PickContext,
-  pass: PickPass,
-  options: PickOptions,
-): Promise<void> {
+function advancePhase({ budget }: PickContext, pass: PickPass): void {
   const skipped = pass.skippedInPhase
   pass.after = null
   pass.skippedInPhase = 0
@@ -321,14 +304,8 @@ async function advancePhase(
     pass.phase = 'abandoned'
   } else if (pass.phase === 'abandoned') {
     budget.setAbandonedSkips(pass.source.name, skipped)
-    pass.phase = seeksDue(pass) ? 'due' : 'scan'
-  } else if (pass.phase === 'due') {
     pass.phase = 'scan'
-  } else {
-    pass.phase = 'done'
-    const isComplete = options.limit === null && pass.skipped === 0
-    if (isComplete) await savePassCursor({ db: deps.db, service }, pass)
-  }
+  } else pass.phase = 'done'
 }
 
 /** Pages that are read at once: the second connection keeps Postgres busy between two statements of the first. */
@@ -339,10 +316,8 @@ const STRETCH_MS = 500
 const ENOUGH_CANDIDATES = 2 * FEW_CANDIDATES
 
 /** Whether pages of this size are read as a stretch: nothing bounds what is read, and next to nothing is to be picked. */
-export const isStretch = (
-  size: number,
-  { limit, changedSince }: { readonly limit: number | null; readonly changedSince: Date | null },
-): boolean => size === MAX_SCAN_PAGE && limit === null && changedSince === null
+export const isStretch = (size: number, limit: number | null): boolean =>
+  size === MAX_SCAN_PAGE && limit === null
 
 /**
  * Reads the next pages of a source of which next to nothing is to be picked, each in a short transaction. The key

@@ -1,7 +1,7 @@
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import * as runs from '../../store/runs.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { listDueRows, listAbandonedRows, listRequeuedRows, postponeDueRows } from '../../store/rows.ts'
+import { listAbandonedRows, listRequeuedRows } from '../../store/rows.ts'
 import { beginAnew, resumeAtLaterStep } from '../../store/write-back-queue.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
@@ -58,8 +58,6 @@ export const scanOptions = ({ run, pass, options, runningIds, size }: PickTick):
   ...pass.scan.range,
   size,
   where: options.where,
-  changedSince: pass.changedSince,
-  staleSince: pass.changedSince,
   live: runningIds,
   service: run.service,
 })
@@ -73,12 +71,7 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     pass.phase === 'scan' || pass.phase === 'abandoned'
       ? await resumeAtLater(tx, pass.source, run, found)
       : { candidates: found, resumed: 0 }
-  const candidates = await settleStamped(tx, pass.source, left)
-  return {
-    ...page,
-    resumed,
-    candidates: pass.phase === 'due' ? candidates.filter(({ lacks }) => lacks) : candidates,
-  }
+  return { ...page, resumed, candidates: await settleStamped(tx, pass.source, left) }
 }
 
 /** Reads a page of a phase, and changes nothing. */
@@ -96,7 +89,7 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
     resumed: 0,
     // In the order of the list, because a claim may end within it.
     candidates: keys.flatMap((key) => byKey.get(key) ?? []),
-    gone: pass.phase === 'due' ? [] : keys.filter((key) => !byKey.has(key)).map(toMissingRow),
+    gone: keys.filter((key) => !byKey.has(key)).map(toMissingRow),
     known: 0,
     next: keys.length === listLimit(tick) ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
@@ -149,19 +142,13 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
   const { run, runningIds, pass } = tick
   const { source, after } = pass
   const limit = listLimit(tick)
-  switch (pass.phase) {
-    case 'requeued':
-      return listRequeuedRows(tx, source.name, toRunService(run), after, limit)
-    case 'abandoned':
-      return listAbandonedRows(tx, source.name, runningIds, after, limit)
-    default:
-      return listDueRows(tx, source.name, after, limit)
-  }
+  return pass.phase === 'requeued'
+    ? listRequeuedRows(tx, source.name, toRunService(run), after, limit)
+    : listAbandonedRows(tx, source.name, runningIds, after, limit)
 }
 
 /**
- * Settles candidates that another program has enriched: rows that waited for a dead run are finished, and due ones are due
- * again when their stamp is stale, so that a pass finds them although nothing changes.
+ * Finishes candidates that another program has enriched while they waited for a dead run.
  * @returns the others
  */
 async function settleStamped<Candidate extends Pick<PickCandidate, 'key' | 'settledUntil'>>(
@@ -177,7 +164,6 @@ async function settleStamped<Candidate extends Pick<PickCandidate, 'key' | 'sett
     source.name,
     stamped.map(({ key, settledUntil }) => ({ ...toIdleRow(key, reason), nextAt: settledUntil })),
   )
-  await postponeDueRows(tx, source.name, stamped)
   return candidates.filter((candidate) => candidate.settledUntil === null)
 }
 

@@ -5,7 +5,7 @@ import { findFault, findJoinFault, listConditions, withCaret, renderExpression }
 import { joinsSql } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
-import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
+import type { MappedOutput, MappedTouch, Source } from '../source-model.ts'
 import { listExpressions } from './privileges.ts'
 import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
 import { listNames } from '../../util/text.ts'
@@ -30,13 +30,6 @@ function listPlaceholders(place: string): readonly string[] {
   return place.startsWith('touch.') ? ['confidence'] : []
 }
 
-/** What the expressions are, as the database has planned them. */
-interface ProbedExpressions {
-  /** Each with the type that its `$value` must have. */
-  readonly outputs: readonly MappedOutput[]
-  readonly changedAt: TimeType | null
-}
-
 /**
  * Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or
  * is not safe to try.
@@ -46,7 +39,8 @@ type Probe = (expression: ExpressionProbe) => Promise<readonly unknown[] | null>
 /**
  * Checks each expression alone in the database. Reads no rows: the statements end with `limit 0`.
  * @param unsafe places to skip
- * @returns null if the table or its joins fail already, and with them every expression
+ * @returns the outputs, each with the type that its `$value` must have; null if the table or its joins fail already, and with them
+ * every expression
  */
 export async function probeExpressions(
   db: Db,
@@ -55,7 +49,7 @@ export async function probeExpressions(
   cells: { readonly outputs: readonly MappedOutput[]; readonly touches: readonly MappedTouch[] },
   unsafe: ReadonlySet<string>,
   report: ProblemList,
-): Promise<ProbedExpressions | null> {
+): Promise<readonly MappedOutput[] | null> {
   const probe: Probe = async (expression) => {
     if (unsafe.has(expression.place)) return null
     const tried = await probeExpression(db, expression)
@@ -86,10 +80,7 @@ export async function probeExpressions(
       after: `\n) end ${batch}`,
       references: { confidence: '"~c"' },
     })
-  return {
-    outputs,
-    changedAt: await probeTime(mapping.changedAt, from, probe, report),
-  }
+  return outputs
 }
 
 const toConditionProbe = (place: string, text: string, from: string): ExpressionProbe => ({
@@ -119,44 +110,6 @@ async function probeOutput(
   if ('rows' in (await probeExpression(db, asNumber))) return 'number'
   await probe(asText)
   return 'text'
-}
-
-const TIME_TYPES: Readonly<Record<string, TimeType>> = {
-  'timestamp with time zone': 'timestamptz',
-  'timestamp without time zone': 'timestamp',
-  date: 'date',
-}
-
-/** Resolves the type of `changedAt`, which decides how it is compared. Anything but a time is reported. */
-async function probeTime(
-  text: string | null,
-  from: string,
-  probe: Probe,
-  report: ProblemList,
-): Promise<TimeType | null> {
-  if (text === null) return null
-  const place = 'changedAt'
-  // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
-  const rows = await probe({
-    place,
-    text,
-    before: `
-      select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
-        from (select 1) as one left join (select (`,
-    after: `\n) as at ${from} limit 0) as x on true
-        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
-  })
-  if (rows === null) return null
-  const [found] = rows as ReadonlyArray<{ readonly type: string }>
-  const type = TIME_TYPES[found?.type ?? '']
-  if (type !== undefined) return type
-  report.add(
-    place,
-    `${text}, which is of type ${found?.type}`,
-    'a time: timestamptz, timestamp or date',
-    'Convert it, for instance to_timestamp(t.changed_seconds), with an index on that expression.',
-  )
-  return null
 }
 
 /**
@@ -276,8 +229,8 @@ export async function checkUnsearchedTypes(
   mapping: SourceMapping,
   report: ProblemList,
 ): Promise<void> {
-  const { joins, where, changedAt, inputs, outputs } = mapping
-  const texts = [joins, ...where, changedAt, ...Object.values(inputs), ...outputs.map(({ sql }) => sql)]
+  const { joins, where, inputs, outputs } = mapping
+  const texts = [joins, ...where, ...Object.values(inputs), ...outputs.map(({ sql }) => sql)]
     .map((text) => text?.replaceAll(UNAMBIGUOUS, ' ') ?? '')
     .filter((text) => text !== '')
   const named = new Set(texts.flatMap((text) => findNamedColumns(text, table)).map(({ name }) => name))

@@ -94,11 +94,10 @@ const MISSING = `
 
 /** The SQL texts of a mapping, each with its place. */
 export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
-  const { joins, changedAt, inputs, outputs, touch } = mapping
+  const { joins, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
     ['joins', joins],
     ...listConditions(mapping),
-    ['changedAt', changedAt],
     ...Object.entries(inputs).map(([name, text]) => [`inputs.${name}`, text] as const),
     ...outputs.map(({ column, sql }) => [`outputs.${column}.sql`, sql] as const),
     ...Object.entries(touch).map(([column, text]) => [`touch.${column}`, text] as const),

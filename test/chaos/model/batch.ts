@@ -276,7 +276,7 @@ export class Batch {
   async #pick(worker: number, worlds: readonly number[]): Promise<void> {
     await this.#maintenance.restoreReturned()
     const options = { limit: null, where: where(worlds) }
-    const pass = await createPass(this.#deps, this.#source, options)
+    const pass = createPass(this.#source)
     const run = this.#runOf(worker)
     while (pass.phase !== 'done') await pick(this.#deps, run, pass, options)
   }

@@ -323,7 +323,8 @@ describe('before the first migrate', () => {
     const url = urlOf(null)
     await onServer(url, (client) =>
       client.query(`create schema fillrate; create table fillrate.migrations (name text, timestamp text);
-                    insert into fillrate.migrations values ('0001_foundation', '')`),
+                    insert into fillrate.migrations values ('0001_schema', '');
+                    comment on table fillrate.migrations is 'another'`),
     )
     try {
       expect((await checks({ env: { DATABASE_URL: url } })).get('schema')).toMatchObject({

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { makeOneCall } from '../../../src/cli/check/service.ts'
-import { toScopes } from '../../../src/service/api-keys.ts'
+import { toScope } from '../../../src/service/api-keys.ts'
 import { toServiceAddress } from '../../../src/service/dispatcher.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { parseConfig } from '../../../src/config/load.ts'
@@ -114,9 +114,9 @@ test('a key that is rejected is seen, is over with a call of `check`, and nothin
   sandbox.configure({ keys: [...keys] })
   // As `fillrate check --call email=…` does: all daemons know it, and go on.
   const check = day.environment(day.database.url)
-  const scopes = toScopes(toServiceAddress(check.baseUrl ?? ''), null, check.apiKeys)
+  const scope = toScope(toServiceAddress(check.baseUrl ?? ''), null, check.apiKey ?? '')
   const input = { email: 'check@example.com' }
-  for await (const { name, verdict } of makeOneCall(BUILT_IN_SERVICE, check, input, scopes))
+  for await (const { name, verdict } of makeOneCall(BUILT_IN_SERVICE, check, input, scope))
     expect([name, verdict]).toEqual([name, 'ok'])
   await day.over('key_refused')
   await expect.poll(() => countAnswered(day)).toBe(before + 3)

@@ -45,9 +45,9 @@ afterAll(() => day.close())
 
 async function withApp<Result>(
   act: (app: Awaited<ReturnType<typeof openApp>>) => Promise<Result>,
-  apiKeys: readonly string[] = day.sandbox.keys,
+  apiKey: string = day.sandbox.keys[0] ?? '',
 ): Promise<Result> {
-  const environment = { ...day.environment(day.database.url), apiKeys }
+  const environment = { ...day.environment(day.database.url), apiKey }
   const app = await openApp({
     config: parseConfig(config, null),
     environment,
@@ -311,7 +311,7 @@ test('a run that failed before it picked a row has not found nothing to do', asy
 test('a run has one outcome and one number of lookups, on every page', async () => {
   const report = await withApp(
     (app) => app.run(runRequest({ sources: ['contacts'], budget: 5, signal })),
-    ['refused-key'],
+    'refused-key',
   )
   expect(report).toMatchObject({ status: 'unauthorized', rows: { picked: 5 }, spend: { lookups: 0 } })
   const { calls } = report.spend

@@ -39,7 +39,7 @@ test('with one service, no output names it', async () => {
 
 test('with two services each is shown beside the other, with its own counts', async () => {
   const second = await harness.open({
-    environment: { baseUrl: other.url, apiKeys: other.keys },
+    environment: { baseUrl: other.url, apiKey: other.keys[0] ?? '' },
     config: { ...config, price: { currency: 'EUR', lookup: 0.1 } },
   })
   await second.run(runRequest({ route: 'sync' }))

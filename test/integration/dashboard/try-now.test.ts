@@ -39,7 +39,7 @@ beforeAll(async () => {
     response.end(JSON.stringify({ credits: { left: account.credits } }))
   })
   const app = await harness.open({
-    environment: { baseUrl: acme.url, apiKeys: ['wrong', 'right'], dashboardTokens: [ANNA] },
+    environment: { baseUrl: acme.url, apiKey: 'right', dashboardTokens: [ANNA] },
   })
   const served = await serveApp(app)
   stops.push(served.stop)
@@ -57,9 +57,8 @@ const refused = () => listRefusedKeys(harness.database.db)
 test('a mended key is proved by one free call, and whatever waits for it goes on', async () => {
   const anna = new DashboardClient(at, ANNA)
   await harness.query('insert into fillrate.services (id, host) values (0, $1)', [host()])
-  const keys = ['wrong', 'right'].map((key) => toKeyId(key))
-  for (const key of keys)
-    await refuseKey(harness.database.db, { scope: `${host()} ${key}`, service: 0 }, 'HTTP 401')
+  const scope = `${host()} ${toKeyId('right')}`
+  await refuseKey(harness.database.db, { scope, service: 0 }, 'HTTP 401')
   expect((await anna.get('/')).text).toContain(`href="${path()}"`)
   expect((await anna.get(path())).text).toContain('GET /v2/account')
   expect(account.calls).toBe(0)
@@ -67,14 +66,13 @@ test('a mended key is proved by one free call, and whatever waits for it goes on
   account.key = 'neither'
   await anna.confirm(path())
   expect((await anna.get(path())).text).toContain('the service rejected the API key')
-  expect(await refused()).toHaveLength(2)
+  expect(await refused()).toHaveLength(1)
   expect(await harness.query('select try_at from fillrate.services')).toEqual([{ try_at: null }])
 
   account.key = 'right'
   const before = account.calls
   expect(await anna.confirm(path())).toBe(path())
-  // One for each key, until one is accepted.
-  expect(account.calls - before).toBe(2)
+  expect(account.calls - before).toBe(1)
   expect((await anna.get(path())).text).toContain('the key is accepted by the service; 1,234 credits left')
   expect(await refused()).toHaveLength(0)
   const [{ try_at: tried } = { try_at: null }] = await harness.query<{ try_at: Date | null }>(
@@ -99,22 +97,22 @@ test('a mended key is proved by one free call, and whatever waits for it goes on
 })
 
 test('`check` says whether the key is accepted, and what is left', async () => {
-  const check = (apiKeys: readonly string[]) =>
-    checkApiKey({ ...testEnvironment(harness.database.url, acme.url), apiKeys }, createService(service))
+  const check = (apiKey: string) =>
+    checkApiKey({ ...testEnvironment(harness.database.url, acme.url), apiKey }, createService(service))
   account.credits = 7
-  expect(await check(['right'])).toMatchObject({
+  expect(await check('right')).toMatchObject({
     name: 'key',
     verdict: 'ok',
     text: 'accepted by the service; 7 credits left',
   })
-  expect(await check(['wrong'])).toMatchObject({
+  expect(await check('wrong')).toMatchObject({
     verdict: 'error',
     problems: [{ place: 'FILLRATE_API_KEY', found: expect.stringContaining('rejected') as string }],
   })
 })
 
-test('`check --call` ends the refusal of an account, whichever of its keys it was', async () => {
-  const environment = { ...testEnvironment(harness.database.url, acme.url), apiKeys: ['right'] }
+test('`check --call` ends the refusal of an account', async () => {
+  const environment = { ...testEnvironment(harness.database.url, acme.url), apiKey: 'right' }
   await refuseKey(harness.database.db, { scope: `${host()} main`, service: 0 }, 'HTTP 401')
   const config = { adapter: createService(service), name: null, account: 'main' } as ConfigService
   const called = { input: { email: 'a@x.example' }, service: null }

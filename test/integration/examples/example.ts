@@ -55,7 +55,7 @@ export async function openExample(name: string): Promise<Example> {
         NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
         DATABASE_URL: database.url,
         FILLRATE_BASE_URL: sandbox.url,
-        FILLRATE_API_KEY: sandbox.keys.join(','),
+        FILLRATE_API_KEY: sandbox.keys[0] ?? '',
         FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
       }
       const { stdout } = await promisify(execFile)(process.execPath, [programPath(), 'check', '--json'], {

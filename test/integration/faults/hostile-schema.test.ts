@@ -31,7 +31,6 @@ const config = {
       table: 'crm.companies',
       inputs: { domain: 't.site' },
       outputs: { industry: 'industry', staff: { field: 'employee_count', policy: 'always' } },
-      changedAt: 't.changed_at',
     },
   },
   budget: 'unlimited',

@@ -17,7 +17,7 @@ beforeEach(() =>
   ),
 )
 
-const PAGE = { after: null, where: null, changedSince: null, live: [], service: 0 }
+const PAGE = { after: null, where: null, live: [], service: 0 }
 
 describe('a page', () => {
   beforeEach(() =>

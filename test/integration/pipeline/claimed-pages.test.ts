@@ -24,7 +24,7 @@ beforeEach(async () => {
     insert into people select n, 'p' || n || '@x.example' from generate_series(1, 300) n;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     select 'manual', '{people}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`)
-  pass = await createPass(deps(), await openSource(database.db, mapping()), options)
+  pass = createPass(await openSource(database.db, mapping()))
 })
 
 const deps = () => {

@@ -80,7 +80,7 @@ test.each([
   await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   const restored = isRestored ? await restoreAllReturned(deps, source, signal) : 0
   expect(restored).toBe(isRestored ? 2 : 0)
-  const pass = await createPass(deps, source, { limit: null, where: null })
+  const pass = createPass(source)
   const budget = new RunBudget(0, deps.adapter.credits)
   const picking = { id: run, budget, service: 0 }
   while (pass.phase !== 'done') await pickPage(deps, picking, pass, { limit: null, where: null })

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
+import { sharedBatchSize } from '../../../src/pipeline/batch-size.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { answeredPeople, whileOpen, type AnsweredPeople } from '../../support/answered-people.ts'
@@ -14,12 +15,9 @@ const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch
  * Until there is nothing more to do at once, despite any errors.
  * @returns the rows that were written, and those that are deferred: on a slow machine one may be due again, and deferred again
  */
-async function writeAll(
-  { deps, source }: AnsweredPeople,
-  options: { readonly limit?: number } = {},
-): Promise<{ rows: number; deferred: number }> {
+async function writeAll({ deps, source }: AnsweredPeople): Promise<{ rows: number; deferred: number }> {
   for (let rows = 0; ;) {
-    const result = await writeBack.writeBackBatch(deps, source, options)
+    const result = await writeBack.writeBackBatch(deps, source)
     rows += result.rows
     if (result.rows === 0 && !result.more) {
       const deferred = await database.count(`fillrate.rows where state = 'waiting' and due_at is not null`)
@@ -58,7 +56,8 @@ describe('a row that another transaction has locked', () => {
   test('keeps no other row waiting, where whole batches are of locked rows', async () => {
     const people = await answeredPeople(database, 50, { sourceTimeoutMs: 3_000 })
     await whileOpen(database, 'select from people where id < 50 for update', async () => {
-      const { rows, deferred } = await writeAll(people, { limit: 4 })
+      sharedBatchSize(people.source).halve(8)
+      const { rows, deferred } = await writeAll(people)
       expect(rows).toBe(1)
       // On a slow machine they are due again before the last batch.
       expect(deferred).toBeGreaterThanOrEqual(49)

@@ -34,27 +34,3 @@ test('joins that return two rows for a key stop plan and run before any request,
   const rows = await harness.query('select state, reason from fillrate.runs')
   expect(rows).toEqual([{ state: 'failed', reason: 'contacts.joins: more than one row' }])
 })
-
-test('a due row on which an expression fails is named', async () => {
-  await harness.query(`delete from crm.mails; insert into crm.mails select id, email from crm.contacts`)
-  const app = await harness.open({
-    config: {
-      ...crmConfig,
-      sources: {
-        contacts: {
-          ...crmConfig.sources.contacts,
-          changedAt: 't.enriched_at',
-          inputs: { email: "case when t.company = 'broken' then (1 / (t.id - 13))::text else t.email end" },
-        },
-      },
-    },
-  })
-  await app.run(runRequest({ route: 'sync' }))
-  await harness.query(`
-    update fillrate.rows set due_at = now();
-    update fillrate.source_state set changed_until = now() + interval '1 day';
-    update crm.contacts set company = 'broken' where id = 13`)
-  await expect(app.run(runRequest({ route: 'sync' }))).rejects.toMatchObject({
-    problems: [{ place: 'inputs.email', found: 'division by zero (22012)', key: '13' }],
-  })
-})

@@ -78,7 +78,7 @@ function poll(
       },
     },
     client: {
-      callsAllowedByKeys: Number.POSITIVE_INFINITY,
+      callsAllowedByKey: Number.POSITIVE_INFINITY,
       fetchJob: ({ jobId }: { readonly jobId: string }) => fetchJob(jobId),
     },
     webhookUrl,

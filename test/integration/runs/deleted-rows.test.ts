@@ -5,7 +5,7 @@ import { listRecentConditions, readConditions } from '../../../src/store/conditi
 import { describeCondition, type Condition } from '../../../src/domain/condition.ts'
 import { countFailureReasons, searchRows } from '../../../src/store/row-search.ts'
 import { listLookupHistory } from '../../../src/store/row-history.ts'
-import { countCells, listSourceNames, recountRows, listDueRows } from '../../../src/store/rows.ts'
+import { countCells, listSourceNames, recountRows } from '../../../src/store/rows.ts'
 import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { countRunRowsBySource } from '../../../src/store/runs.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
@@ -235,7 +235,7 @@ test('a call in flight is answered and stored before its row is erased', async (
   expect(await eraseDeleted(deps, contacts, false)).toMatchObject({ erased: { rows: 1, lookups: 1 } })
 })
 
-test('a deleted row is in no list, is not due, and is neither retried nor written again', async () => {
+test('a deleted row is in no list, and is neither retried nor written again', async () => {
   await run()
   await harness.query(`
     update fillrate.rows set state = 'failed', failure = 'failed', reason = 'no answer', due_at = now() - interval '1 minute' where key in ('1', '9');
@@ -243,7 +243,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     insert into fillrate.skipped_cells (source, key, "column", reason) values ('contacts', '2', 'phone', 'unmapped')`)
   const all = { source: null, state: null, reason: null, run: null, identity: null }
   const read = async () => ({
-    due: await listDueRows(app.db, 'contacts', '', 10),
     failures: await countFailureReasons(app.db, { source: null, states: null }),
     skipped: (await iterateSkippedCells(app.db, {}).next()).value ?? [],
     skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
@@ -253,7 +252,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   })
   const before = await read()
   expect(before).toMatchObject({
-    due: ['1', '9'],
     failures: [{ rows: 2 }],
     skipped: [{ key: '2' }],
     skippedOfState: [{ rows: 1 }],
@@ -267,7 +265,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   await harness.query('delete from crm.contacts where id in (1, 2, 9)')
   await run()
   expect(await read()).toEqual({
-    due: [],
     failures: [],
     skipped: [],
     skippedOfState: [],

@@ -44,7 +44,7 @@ test('rows that were deleted are noticed although the service rejects the key', 
   await harness.query(
     `insert into crm.contacts (email) select 'new' || n || '@example.com' from generate_series(1, 5000) n`,
   )
-  const app = await harness.open({ environment: { apiKeys: ['wrong'] } })
+  const app = await harness.open({ environment: { apiKey: 'wrong' } })
   expect(await app.run(request)).toMatchObject({ status: 'unauthorized' })
   await app.close()
   expect(await listDeleted()).toEqual([{ key: '5' }])

@@ -88,12 +88,12 @@ test('the skipped cells of a row stay listed when another program stamps it', as
   try {
     await insert('a@x.example')
     const listed = `select source, key, "column", reason from fillrate.skipped_cells`
-    await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))
+    await run(withFreshness('enriched_at'))
     const before = await harness.query(listed)
     expect(before).toMatchObject([{ column: 'title', reason: 'check' }])
     await harness.query(`update fillrate.rows set due_at = now() - interval '1 minute'`)
     await harness.query(`update crm.contacts set enriched_at = now() - interval '1 day', phone = null`)
-    expect(await run(withFreshness('enriched_at', { changedAt: 't.changed_at' }))).toMatchObject({
+    expect(await run(withFreshness('enriched_at'))).toMatchObject({
       rows: { picked: 0 },
       calls: 0,
     })
@@ -272,39 +272,6 @@ describe('a stamp that a user removes', () => {
     await run({ ...crmConfig, sources: { contacts } })
     await harness.query('update crm.contacts set phone = null')
     expect(await run()).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-  })
-})
-
-describe('with changedAt', () => {
-  const config = withFreshness('enriched_at', { changedAt: 't.changed_at' })
-
-  test('a row whose stamp goes stale is found although it did not change', async () => {
-    await insert('first@x.example', { enriched_at: days(10) })
-    await run(config)
-    expect(await picked()).toEqual([])
-    // 80 days pass.
-    await harness.query(`update crm.contacts set enriched_at = ${days(90)}, changed_at = ${days(80)}`)
-    await harness.query(`
-      update fillrate.source_state set changed_until = changed_until - interval '1 hour',
-             started_at = started_at - interval '1 hour'`)
-    await run(config)
-    expect(await picked()).toEqual(['first@x.example'])
-  })
-
-  test('a due row that another program has enriched is due again when its stamp is stale', async () => {
-    await insert('first@x.example')
-    await run(config)
-    await harness.query(
-      `update crm.contacts set phone = null, enriched_at = ${days(10)}, changed_at = ${days(80)}`,
-    )
-    await harness.query(
-      `update fillrate.rows set due_at = now(); update fillrate.source_state set due_after = now()`,
-    )
-    expect(await run(config)).toMatchObject({ rows: { picked: 0 }, calls: 0 })
-    const [row] = await harness.query(
-      `select r.due_at = date_trunc('milliseconds', c.enriched_at) + interval '90 days' as due from fillrate.rows r, crm.contacts c`,
-    )
-    expect(row).toEqual({ due: true })
   })
 })
 

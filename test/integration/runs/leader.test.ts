@@ -26,7 +26,7 @@ async function lead(
 ): Promise<Leadership> {
   const elector = new LeaderElector({
     db,
-    scope: () => SCOPE,
+    scope: SCOPE,
     service: 0,
     owner,
     log,

@@ -121,7 +121,7 @@ test('a role may be set as it likes: a run writes the same cells, an undo restor
 const environmentOf = (role: string) => ({
   DATABASE_URL: Object.assign(new URL(harness.database.url), { username: role, password: 'x' }).href,
   FILLRATE_BASE_URL: harness.sandbox.url,
-  FILLRATE_API_KEY: harness.environment.apiKeys[0],
+  FILLRATE_API_KEY: harness.environment.apiKey ?? '',
 })
 
 test('an error that a setting of the role has raised names it', async () => {

@@ -169,7 +169,6 @@ describe('undo and its undo, to the byte', () => {
       after: null,
       limit: 10,
       where: null,
-      changedSince: null,
     })
     expect(((await page.execute(database.db)).rows[0] as PageRow).lacks).toBe(false)
     const batch = await prepare(
@@ -307,7 +306,7 @@ describe('keys', () => {
         const page: PageRow[] = await readPage(
           database.db,
           source,
-          pageQuery(source, { after, limit: 100, where: null, changedSince: null }),
+          pageQuery(source, { after, limit: 100, where: null }),
         )
         for (const row of page) seen.add(row.key)
         after = page.length === 100 ? (page.at(-1)?.key ?? null) : null
@@ -355,7 +354,7 @@ describe('keys', () => {
       `insert into people values (1, 'a', null); create table staff () inherits (people); insert into staff values (1, 'b', null);`,
     )
     const source = await open([always('v')])
-    const page = { after: null, limit: 10, where: null, changedSince: null }
+    const page = { after: null, limit: 10, where: null }
     const error = await pageQuery(source, page)
       .execute(database.db)
       .catch((failed: unknown) => failed)
@@ -401,7 +400,6 @@ describe('values', () => {
       after: null,
       limit: 9,
       where: null,
-      changedSince: null,
     }).execute(database.db)
     expect(rows.map((row) => row.lacks)).toEqual([false, false, true])
     const before = await bytes()
@@ -437,7 +435,6 @@ describe('values', () => {
       after: null,
       limit: 9,
       where: null,
-      changedSince: null,
       lastWritten: sql<{ key: string; input_hash: unknown; written: unknown }>`select * from was`,
     }
     expect((await pageQuery(source, options).execute(database.db)).rows).toMatchObject([{ lacks: true }])

@@ -21,7 +21,7 @@ beforeAll(async () => {
     analyze`)
 })
 describe('a page that fails', () => {
-  const options = { after: '500', limit: 1000, where: null, changedSince: null }
+  const options = { after: '500', limit: 1000, where: null }
 
   async function reason(inputs: Record<string, string>, joins: string | null = null): Promise<unknown> {
     const source = await openSource(database.db, mapping({ inputs, joins }))
@@ -65,6 +65,6 @@ describe('remarks on a source that works', () => {
     )
 
   test('there are none for a sound source', async () => {
-    expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
+    expect(await places({ joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 })

@@ -32,7 +32,6 @@ const DEFAULTS: Omit<SourceMapping, 'steps' | 'shapes'> = {
   joins: null,
   key: null,
   where: [],
-  changedAt: null,
   freshness: null,
   follow: false,
   reviewed: true,

@@ -260,7 +260,6 @@ describe('an expression that the database rejects is shown with a caret', () => 
   })
 
   test.each<[string, Partial<SourceMapping>, string]>([
-    ['changedAt', { changedAt: 't.updated_at +' }, 't.updated_at +'],
     [
       'outputs.account_id.sql',
       { outputs: [output('account_id', 'title', { sql: 'now()' })] },
@@ -279,14 +278,12 @@ describe('an expression that the database rejects is shown with a caret', () => 
       await problems({
         key: ['email'],
         where: ['t.nothing'],
-        changedAt: 'now(',
         inputs: { email: 't.mail' },
         outputs: [output('plain', 'title', { sql: 'x($value)' }), output('none', 'title')],
         touch: { gone: 'now()' },
       })
     ).map((problem) => problem.place)
     expect(places.toSorted()).toEqual([
-      'changedAt',
       'inputs.email',
       'key',
       'outputs.none',
@@ -334,7 +331,7 @@ describe('privileges', () => {
     try {
       await database.query(`insert into crm."Contacts" (email) values ('a@x.no')`)
       const source = await openSource(db, contacts())
-      const page = pageQuery(source, { after: null, limit: 5, where: null, changedSince: null })
+      const page = pageQuery(source, { after: null, limit: 5, where: null })
       const rows = await readPage(db, source, page)
       const batch = rows.map((row) => ({
         key: row.key,

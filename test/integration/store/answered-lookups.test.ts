@@ -183,7 +183,7 @@ const OTHERS = `
   lookups leaseSql extendLookupLeases releaseByToken releaseExpiredLookups releaseLookups: it is not answered
   lookups renameRows requeueMembers: it is not answered
   lookups deleteRecords makeRowsDue storeMalformedResponses: it is answered as before, or not
-  rows beginAnew deleteSuppressions eraseCells makeRowsDue postponeDueRows restoreRows: it waits as before, or not
+  rows beginAnew deleteSuppressions eraseCells makeRowsDue restoreRows: it waits as before, or not
   rows revertRows storeLateRecords updateDeletedRows: it waits as before, or not
   rows endRowsOfLeftSources eraseLookups eraseLookups finishRows markRowsDeleted: it does not wait
   rows moveToNextStep restoreLookups resumeAtLaterStep: it waits for no lookup, and is picked`

@@ -358,33 +358,6 @@ test('an owner of the tables that may create none is told so, and who may', asyn
   }
 })
 
-test('a schema from before the first release is left alone, with a remedy and exit code 2', async () => {
-  await database.query(`
-    drop schema fillrate cascade;
-    create schema fillrate;
-    create table fillrate.migrations (name text primary key, timestamp text not null);
-    insert into fillrate.migrations values ('0001_foundation', '2026-01-01'), ('0017_cursors', '2026-10-01')`)
-  try {
-    const message =
-      /before the first release, and cannot be upgraded\. Nothing was changed\..*pg_dump.*drop schema fillrate cascade.*fillrate migrate/
-    await expect(migrate(database.db)).rejects.toThrow(message)
-    await expect(pendingMigrations(database.db)).rejects.toThrow(message)
-    const cwd = await mkdtemp(join(tmpdir(), 'fillrate-pre-release-'))
-    const ended = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'migrate')
-    expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
-    const runs = await runProgram({ cwd, env: { DATABASE_URL: database.url } }, 'runs')
-    expect(runs).toMatchObject({ code: 2, stderr: expect.stringMatching(message) })
-    await rm(cwd, { recursive: true })
-    const rows = await database.query(
-      `select relname from pg_class where relnamespace = 'fillrate'::regnamespace and relkind = 'r'`,
-    )
-    expect(rows).toEqual([{ relname: 'migrations' }])
-  } finally {
-    await database.query('drop schema fillrate cascade')
-    await migrate(database.db)
-  }
-})
-
 test('an earlier schema of the same name is left alone, and no process starts on it', async () => {
   // As a version made it whose first migration had other statements: the name is the same, a column is missing.
   const earlier = `comment on table fillrate.migrations is 'another'; alter table fillrate.rows drop may_be_hidden`

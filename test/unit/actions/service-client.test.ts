@@ -1,4 +1,3 @@
-import pino from 'pino'
 import { firstOf } from '../../../src/runs/run-part.ts'
 import { expect, onTestFinished, test } from 'vitest'
 import { openServiceClient } from '../../../src/actions/actions.ts'
@@ -25,9 +24,8 @@ test.each([
       null,
     )
     const environment = testEnvironment('postgres://localhost/unused', service.baseUrl)
-    const log = pino({ level: 'silent' })
     const client = openServiceClient(
-      { config: firstOf(config.services), environment, log },
+      { config: firstOf(config.services), environment },
       { recordCall: () => {} },
       () => {},
     )

@@ -160,7 +160,6 @@ describe('an error that the user can fix names the place and the fix', () => {
     const refused = new UnauthorizedError('the service does not accept the key', {
       ...facts,
       keyId: 'ab12',
-      hasNextKey: false,
     })
     expect(renderError(refused, view)).toMatchObject({
       exit: 2,

@@ -31,7 +31,7 @@ const unset = {
   databaseUrl: null,
   maxConnections: null,
   baseUrl: null,
-  apiKeys: [],
+  apiKey: null,
   logLevel: null,
 }
 
@@ -70,7 +70,7 @@ describe('the environment', () => {
       DATABASE_URL: ' postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require\n',
       FILLRATE_MAX_CONNECTIONS: '25',
       FILLRATE_BASE_URL: 'HTTPS://api.example.com/eu//',
-      FILLRATE_API_KEY: 'new-key, old-key,',
+      FILLRATE_API_KEY: 'a-key',
       FILLRATE_AUTH: 'X-API-Key',
       FILLRATE_WEBHOOK_SECRET: 'new secret,old',
       FILLRATE_PUBLIC_URL: 'https://fillrate.example.com/',
@@ -88,7 +88,7 @@ describe('the environment', () => {
       databaseUrl: 'postgresql://jane:p%40ss@db.internal:5433/crm?sslmode=require',
       maxConnections: 25,
       baseUrl: 'https://api.example.com/eu',
-      apiKeys: ['new-key', 'old-key'],
+      apiKey: 'a-key',
       auth: 'x-api-key',
       webhookSecrets: ['new secret', 'old'],
       publicUrl: 'https://fillrate.example.com',
@@ -119,7 +119,7 @@ describe('the environment', () => {
     const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8')
     const env = parseEnv(example)
     expect(Object.keys(env).toSorted()).toEqual(variables.toSorted())
-    expect(readEnvironment(env)).toMatchObject({ auth: 'bearer', port: 8080, apiKeys: [], logLevel: 'info' })
+    expect(readEnvironment(env)).toMatchObject({ auth: 'bearer', port: 8080, apiKey: null, logLevel: 'info' })
   })
 
   test.each([
@@ -160,7 +160,8 @@ describe('the environment', () => {
     ['FILLRATE_PUBLIC_URL', 'https://me.example.com/?token=s3cret', 'a URL with a user name', 'Leave it out'],
     ['FILLRATE_API_KEY', '"s3cret"', 'a key in quotes (not shown)', null],
     ['FILLRATE_API_KEY', 'Bearer s3cret', 'a key with the word Bearer before it (not shown)', null],
-    ['FILLRATE_API_KEY', 'good,s3 cret', 'a key, number 2 of 2, with white space in it (not shown)', null],
+    ['FILLRATE_API_KEY', 's3 cret', 'a key with white space in it (not shown)', null],
+    ['FILLRATE_API_KEY', 'new,s3cret', 'a key with a comma in it (not shown)', null],
     ['FILLRATE_API_KEY', 's3crét', 'a key with characters that a header cannot hold (not shown)', null],
     ['FILLRATE_AUTH', 'bearr', "'bearr'", "Did you mean 'bearer'?"],
     ['FILLRATE_PORT', '65536', "'65536'", null],
@@ -263,7 +264,7 @@ describe('the variables of services with names', () => {
     FILLRATE_BASE_URL: 'https://only.example.com',
     FILLRATE_API_KEY: 'key-of-the-only-one',
     FILLRATE_ACME_BASE_URL: 'https://api.acme.example/v2/',
-    FILLRATE_ACME_API_KEY: 'acme-key-1,acme-key-2',
+    FILLRATE_ACME_API_KEY: 'acme-key',
     FILLRATE_ACME_AUTH: 'basic',
     FILLRATE_ACME_WEBHOOK_SECRET: 'acme-secret',
     FILLRATE_PEOPLE_DATA_2_API_KEY: 'pdl-key',
@@ -277,16 +278,16 @@ describe('the variables of services with names', () => {
     expect(environmentOf(environment, 'acme')).toMatchObject({
       prefix: 'FILLRATE_ACME_',
       baseUrl: 'https://api.acme.example/v2',
-      apiKeys: ['acme-key-1', 'acme-key-2'],
+      apiKey: 'acme-key',
       auth: 'basic',
       webhookSecrets: ['acme-secret'],
       publicUrl: 'https://fillrate.example.com',
       notifySecrets: ['notify-secret'],
     })
     const named = environmentOf(environment, 'people-data.2')
-    expect(named).toMatchObject({ baseUrl: null, apiKeys: ['pdl-key'], auth: 'bearer', webhookSecrets: [] })
+    expect(named).toMatchObject({ baseUrl: null, apiKey: 'pdl-key', auth: 'bearer', webhookSecrets: [] })
     // Nothing of the only service is another's.
-    expect(environmentOf(environment, 'other')).toMatchObject({ baseUrl: null, apiKeys: [] })
+    expect(environmentOf(environment, 'other')).toMatchObject({ baseUrl: null, apiKey: null })
     expect(environmentOf(named, 'acme')).toEqual(environmentOf(environment, 'acme'))
   })
 

@@ -27,7 +27,6 @@ describe('a valid configuration', () => {
           joins: null,
           key: null,
           where: [],
-          changedAt: null,
           inputs: { email: 't.email' },
           writes: null,
           cascade: false,

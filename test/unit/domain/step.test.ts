@@ -3,7 +3,7 @@ import { afterSteps, dueAfterSteps, statesThatGoOn, ROW_STATES } from '../../../
 
 describe('a row that goes on to the next service', () => {
   it('is one without a record; where blanks are wanted, also one with a record', () => {
-    expect(statesThatGoOn('miss')).toEqual(['not_found', 'below_confidence', 'rejected', 'invalid_input'])
+    expect(statesThatGoOn('miss')).toEqual(['not_found', 'below_confidence', 'invalid_input', 'rejected'])
     expect(statesThatGoOn('blank')).toEqual([...statesThatGoOn('miss'), 'enriched', 'unchanged'])
   })
 

@@ -28,7 +28,6 @@ test('a column that was mapped since the last count does not change the share of
     eligible: 10,
     filled,
     took_ms: 1,
-    table_node: null,
   })
   const fillRates = [count(0, { title: 2 }), count(1, { title: 4 }), count(2, { title: 6, phone: 0 })]
   const read = (columns: string[], counts: number): string =>

@@ -97,7 +97,7 @@ describe('withGrantedCalls', () => {
 })
 
 it('an open circuit allows no call, and one call when a probe is due', () => {
-  const client = { callsAllowedByKeys: Number.POSITIVE_INFINITY }
+  const client = { callsAllowedByKey: Number.POSITIVE_INFINITY }
   const at = (state: BreakerState, nextProbeAt: number | null, now: number) =>
     allowedByBreaker({ breaker: { state, nextProbeAt }, client }, now)
   expect(at('closed', null, 0)).toBe(Number.POSITIVE_INFINITY)
@@ -108,6 +108,6 @@ it('an open circuit allows no call, and one call when a probe is due', () => {
 
 it('no lookup is leased for rejected keys, and one for keys that are retried', () => {
   const breaker = { state: 'closed', nextProbeAt: null } as const
-  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 0 } }, 0)).toBe(0)
-  expect(allowedByBreaker({ breaker, client: { callsAllowedByKeys: 1 } }, 0)).toBe(1)
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKey: 0 } }, 0)).toBe(0)
+  expect(allowedByBreaker({ breaker, client: { callsAllowedByKey: 1 } }, 0)).toBe(1)
 })

@@ -90,7 +90,7 @@ test('a tick throws the error of a lease, when its calls are stored and the rest
   const observer = { banMs: 0, sent() {}, answered() {}, lost() {}, end() {} }
   const [limiter, client] = [
     { acquire: async (count: number) => ({ count, use: () => observer, release() {} }) },
-    { callsAllowedByKeys: 1_000, enrichPerson: () => store.step('call', () => ({ outcome: 'not_found' })) },
+    { callsAllowedByKey: 1_000, enrichPerson: () => store.step('call', () => ({ outcome: 'not_found' })) },
   ]
   const service = { adapter: BUILT_IN_SERVICE, limiter, client, breaker: new Breaker() }
   const deps = { db, log, policy, slots, webhookUrl: null, now: () => 0, random: () => 0, ...service }

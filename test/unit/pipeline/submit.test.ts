@@ -17,8 +17,7 @@ const endpoint = 'POST /v1/person/bulk'
 const sent = { endpoint, maybeSent: true }
 const unsent = { endpoint, maybeSent: false }
 const server = (status: number) => new ServerError('broken', { endpoint, status })
-const refusedKey = (hasNextKey: boolean) =>
-  new UnauthorizedError('no', { endpoint, status: 401, keyId: 'k', hasNextKey })
+const refusedKey = new UnauthorizedError('no', { endpoint, status: 401, keyId: 'k' })
 
 const IN_DOUBT = { type: 'unconfirmed' }
 const again = (countsAsAttempt: boolean) => ({ type: 'not_accepted', countsAsAttempt })
@@ -45,8 +44,7 @@ test.each<[why: string, error: Error, expected: object, isOutage?: boolean]>([
   ['was not sent', new ConnectionError('refused', unsent), again(true)],
   ['was refused by the limit', new RateLimitedError('slow down', { endpoint, status: 429 }), again(false)],
   ['was not made by an open circuit', new CircuitOpenError('not sent', unsent), again(false)],
-  ['was refused for its key, and there is another', refusedKey(true), again(false)],
-  ['was refused for its only key', refusedKey(false), { type: 'rejected' }],
+  ['was refused for its key', refusedKey, { type: 'rejected' }],
   [
     'cannot be read by the service',
     new BadRequestError('no', { endpoint, status: 400 }),

@@ -43,7 +43,7 @@ describe('failure statuses', () => {
     const service = await serveAlways(403, body, headers)
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), RateLimitedError)
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
   })
 
   test('a 403 with a remaining limit is not a rate limit', async () => {
@@ -52,7 +52,7 @@ describe('failure statuses', () => {
     await rejection(client.enrichPerson(input), ForbiddenError)
     await rejection(client.enrichPerson({ email: 'another@x.example' }), ForbiddenError)
     await rejection(client.enrichPerson({ email: 'third@x.example' }), UnauthorizedError)
-    expect(client.allKeysRejected).toBe(true)
+    expect(client.isKeyRejected).toBe(true)
   })
 
   test.each<[string, Record<string, string>, string]>([

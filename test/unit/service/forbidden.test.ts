@@ -31,7 +31,7 @@ describe('a 403', () => {
     expect(await client.enrichPerson(person('other'))).toEqual({ outcome: 'not_found' })
     const error = await rejection(client.enrichPerson(person('blocked')), InputForbiddenError)
     expect(error).toMatchObject({ action: 'reject', status: 403 })
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
   })
 
   test.each([
@@ -42,24 +42,24 @@ describe('a 403', () => {
     const client = await serveStatuses(Object.fromEntries(blocked.map((name) => [name, 403])))
     for (const name of answered) await client.enrichPerson(person(name))
     for (const name of blocked.slice(1)) await rejection(client.enrichPerson(person(name)), ForbiddenError)
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
     const error = await rejection(client.enrichPerson(person('blocked0')), UnauthorizedError)
     expect(error).toMatchObject({ action: 'abort_run', status: 403 })
-    expect(client.allKeysRejected).toBe(true)
+    expect(client.isKeyRejected).toBe(true)
   })
 
   test('to the only input in flight decides nothing, however often it occurs', async () => {
     const client = await serveStatuses({ alone: 403 })
     for (let times = 1; times <= 4; times++)
       await rejection(client.enrichPerson(person('alone')), ForbiddenError)
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
   })
 
   test('with a firewall page rejects its input the second time', async () => {
     const client = await serveStatuses({ alone: 403 }, { 'content-type': 'text/html' })
     await rejection(client.enrichPerson(person('alone')), ForbiddenError)
     await rejection(client.enrichPerson(person('alone')), InputForbiddenError)
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
   })
 
   test('with a page in HTML to every input names a firewall, and not the key alone', async () => {
@@ -68,7 +68,7 @@ describe('a 403', () => {
     )
     const client = clientOf({ baseUrl })
     const said: string[] = []
-    for (let n = 0; n < 20 && !client.allKeysRejected; n++)
+    for (let n = 0; n < 20 && !client.isKeyRejected; n++)
       await client.enrichPerson(person(`p${n}`)).catch((error: Error) => void said.push(error.message))
     expect(said.at(-1)).toContain('a firewall or a proxy in front of the service')
   })
@@ -80,7 +80,7 @@ describe('a 403', () => {
       expect(await rejection(client.enrichPerson(person(name)), RateLimitedError)).toMatchObject({
         action: 'release',
       })
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
     // It is over.
     await client.enrichPerson(person('fine'))
   })

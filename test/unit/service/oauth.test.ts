@@ -6,7 +6,6 @@ import type { OAuthClient } from '../../../src/domain/service/auth.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import type { EnrichmentClient } from '../../../src/service/client.ts'
-import type { KeyRejection } from '../../../src/service/key-judge.ts'
 import {
   AbortedError,
   ServiceError,
@@ -140,14 +139,13 @@ describe('the request for a token', () => {
 describe('a token that has ended', () => {
   test('is replaced: the call is released, the client keeps its fingerprint, and no key is rejected', async () => {
     const service = await serveTokens()
-    const rejections: KeyRejection[] = []
-    const client = open(service, {}, { onKeyRejected: (one) => rejections.push(one) })
+    const client = open(service)
     await client.enrichPerson(input)
     service.valid.clear()
     const error = await rejection(client.enrichPerson(input), TokenEndedError)
     expect(error).toMatchObject({ action: 'release', status: 401, maybeSent: true })
     expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
-    expect([service.requests.length, client.keyId, rejections]).toEqual([2, toKeyId(CLIENT), []])
+    expect([service.requests.length, client.keyId, client.isKeyRejected]).toEqual([2, toKeyId(CLIENT), false])
   })
 
   test('a new one that is refused too shows that the key is', async () => {
@@ -161,7 +159,7 @@ describe('a token that has ended', () => {
     await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(service.requests).toHaveLength(2)
     service.state.isRefusing = false
-    client.resetKeys()
+    client.resetKey()
     expect(await client.enrichPerson(input)).toEqual({ outcome: 'not_found' })
     expect(service.requests).toHaveLength(3)
   })
@@ -207,7 +205,7 @@ describe('a token endpoint that issues none', () => {
     ])
     // Once: the others came within its pause.
     expect([service.requests.length, service.calls.length, observer.events]).toEqual([1, 0, []])
-    expect(client.allKeysRejected).toBe(false)
+    expect(client.isKeyRejected).toBe(false)
   })
 
   test('one that does not answer is unreachable', async () => {
@@ -243,13 +241,12 @@ describe('a token endpoint that issues none', () => {
     ],
   ])('%s refuses the client', async (_, answer, what) => {
     const service = await serveTokens(() => answer)
-    const rejections: KeyRejection[] = []
-    const client = open(service, {}, { onKeyRejected: (one) => rejections.push(one) })
+    const client = open(service)
     const reason = `token endpoint ${host(service)}: ${what}`
     const error = await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(error).toMatchObject({ action: 'abort_run', maybeSent: false, status: null, reason })
     expect(error.message).toContain(`no access token for the client ${toKeyId(CLIENT)} (${reason})`)
-    expect([client.allKeysRejected, rejections.length, service.calls.length]).toEqual([true, 1, 0])
+    expect([client.isKeyRejected, service.calls.length]).toEqual([true, 0])
     await rejection(client.enrichPerson(input), UnauthorizedError)
     expect(service.requests).toHaveLength(1)
   })

@@ -74,8 +74,8 @@ describe('headers', () => {
   })
 
   test('the secret of an OAuth client is masked without its id, too', () => {
-    const mask = createSecretMask({ FILLRATE_API_KEY: 'acme-crm:s3cret-1,acme-crm:s3cret-2' })
-    expect(mask('acme-crm has s3cret-2, or acme-crm:s3cret-1')).toBe('acme-crm has ***, or ***')
+    const mask = createSecretMask({ FILLRATE_API_KEY: 'acme-crm:s3cret-1' })
+    expect(mask('acme-crm has s3cret-1, or acme-crm:s3cret-1')).toBe('acme-crm has ***, or ***')
   })
 })
 
@@ -206,7 +206,6 @@ describe('mistakes in a description', () => {
   )
 
   test.each([
-    ['id:hush,only-hush', '2 clients (not shown)'],
     ['only-hush', 'a key without an id or a secret (not shown)'],
     [':hush', 'a key without an id or a secret (not shown)'],
     ['hush:', 'a key without an id or a secret (not shown)'],
