@@ -37,7 +37,11 @@ export interface Deps {
 }
 
 /** What steps on a table work with, whichever service has answered. */
-export type TableDeps = Pick<Deps, 'db'> & { readonly policy: TablePolicy }
+export interface TableDeps extends Pick<Deps, 'db'> {
+  readonly policy: TablePolicy
+  /** Rows that an ended run has left are written once a run has taken them over, within its limit. Absent: at once. */
+  readonly leavesEndedRuns?: boolean
+}
 
 /** What the steps that call the service need as well. Only the leader has it. */
 export interface CallDeps extends Deps {

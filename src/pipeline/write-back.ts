@@ -142,7 +142,10 @@ function writeClaimed(
       batch.grant = pace && (await writePace.lockWriteGrant(tx, source.name, pace.perHour))
       const most = Math.min(limit, batch.grant?.rows ?? limit)
       if (most === 0) return { finished: [], outcomes: new Map<string, WriteResult>(), tookMs: 0 }
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.step)
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, {
+        ...source.mapping.step,
+        ofRunning: deps.leavesEndedRuns ?? false,
+      })
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })

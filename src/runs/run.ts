@@ -113,12 +113,15 @@ class RunExecution {
 
   #createWorkers({ deps, sources }: ServicePart, signal: AbortSignal): Workers {
     const { deliveries, dryRun } = this.#options
-    return new Workers(deps, {
-      sources: dryRun ? [] : sources,
-      calls: deps,
-      signal,
-      ...(deliveries && { deliveries }),
-    })
+    return new Workers(
+      { ...deps, leavesEndedRuns: true },
+      {
+        sources: dryRun ? [] : sources,
+        calls: deps,
+        signal,
+        ...(deliveries && { deliveries }),
+      },
+    )
   }
 
   async execute(): Promise<RunReport> {

@@ -1,6 +1,6 @@
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { LEASE_MS, type CallDeps } from '../pipeline/deps.ts'
+import { LEASE_MS, type CallDeps, type TableDeps } from '../pipeline/deps.ts'
 import { recoverAbandoned } from '../pipeline/recover.ts'
 import { settleReceived } from '../pipeline/settle.ts'
 import type { ServiceError } from '../service/errors.ts'
@@ -53,7 +53,8 @@ interface WorkersOptions {
 type WorkersDeps = Pick<
   CallDeps,
   'db' | 'sources' | 'brokenSources' | 'log' | 'now' | 'random' | 'policy' | 'adapter'
->
+> &
+  TableDeps
 
 /**
  * The steps that a process does for all its runs together: look up, submit, settle, write back and recover, each in

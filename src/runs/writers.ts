@@ -1,4 +1,4 @@
-import type { Deps } from '../pipeline/deps.ts'
+import type { Deps, TableDeps } from '../pipeline/deps.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source-model.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
@@ -27,7 +27,7 @@ interface SourceWriter {
  * by time, because those of a slow service come a few at a time and a batch costs the same however few it writes.
  */
 export class Writers {
-  readonly #deps: Pick<Deps, 'db' | 'policy' | 'metrics' | 'log'>
+  readonly #deps: TableDeps & Pick<Deps, 'policy' | 'metrics' | 'log'>
   readonly #signal: AbortSignal
   readonly #forEachRun: (act: (counters: RunCounters) => void) => void
   readonly #writers: readonly SourceWriter[]
@@ -38,7 +38,7 @@ export class Writers {
 
   /** @param forEachRun acts on the counters of each run of this process */
   constructor(
-    deps: Pick<Deps, 'db' | 'policy' | 'metrics' | 'log'>,
+    deps: TableDeps & Pick<Deps, 'policy' | 'metrics' | 'log'>,
     options: { readonly sources: readonly Source[]; readonly signal: AbortSignal },
     forEachRun: (act: (counters: RunCounters) => void) => void,
   ) {

@@ -8,7 +8,14 @@ import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { isTrue, opaque, parseColumns, unnestByRow, type WithText } from './sql.ts'
-import { ANSWERED_STATES, failureSql, isAwaitedSql, serviceNumberSql, isHeldSql } from './terms.ts'
+import {
+  ANSWERED_STATES,
+  failureSql,
+  IS_RUNNING,
+  isAwaitedSql,
+  serviceNumberSql,
+  isHeldSql,
+} from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 import type { RunService } from './pending-lookups.ts'
 
@@ -59,13 +66,18 @@ interface ClaimedRows {
  * row. Skips postponed rows. Goes from the queue to the lookup of an entry and on to its rows, each by its index
  * (`offset 0`): the planner would otherwise scan all lookups, or all waiting rows, at every poll. Both return the
  * entry's place, or Postgres would cache them (Memoize), which hardly ever hits.
+ * @param options.ofRunning only rows of runs in progress
  */
 export async function claimForWriteBack(
   tx: Tx,
   source: string,
   limit: number,
-  { service }: Pick<StepPlace, 'service'> = ONLY_SERVICE,
+  {
+    service,
+    ofRunning = false,
+  }: Pick<StepPlace, 'service'> & { readonly ofRunning?: boolean } = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
+  const running = sql`(run_id is null or run_id = any(array(select id from fillrate.runs where ${IS_RUNNING})))`
   const { rows } = await sql<
     WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
   >`
@@ -90,7 +102,7 @@ export async function claimForWriteBack(
        select u.ctid as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
          from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting'`)}
-          and ${opaque(sql`due_at is null or due_at <= now()`)}
+          and ${opaque(sql`due_at is null or due_at <= now()`)} ${ofRunning ? sql`and ${opaque(running)}` : sql``}
           for no key update skip locked
      ) r
      limit ${limit}`.execute(tx)
