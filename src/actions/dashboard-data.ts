@@ -9,6 +9,7 @@ import type {
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import type { Config } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { sumSpend } from '../domain/spend.ts'
@@ -43,7 +44,7 @@ const RUNS = 12
 
 export async function readVerdict(
   db: Database,
-  sources: ReadonlyMap<string, SourceMapping>,
+  sources: Config['sources'],
   observer: Observer,
 ): Promise<Verdict> {
   const readAt = Date.now()
@@ -51,7 +52,7 @@ export async function readVerdict(
     readAt,
     conditions: (await readConditions(db, observer)).map((condition) => toConditionReport(condition, readAt)),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
-    paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
+    paused: (await sourceState.listPaused(db)).filter(({ source }) => Object.hasOwn(sources, source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
   }
 }
@@ -133,13 +134,14 @@ export async function listRunOverviews(
   )
 }
 
-export const listFollowed = (sources: ReadonlyMap<string, SourceMapping>): string[] =>
-  [...sources.values()].filter(({ follow }) => follow).map(({ name }) => name)
+export const listFollowed = (sources: Config['sources']): string[] =>
+  Object.values(sources)
+    .filter(({ follow }) => follow)
+    .map(({ name }) => name)
 
 /** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(
   db: Database,
-  sources: ReadonlyMap<string, SourceMapping>,
   settings: SpendSettings,
   now: number,
 ): Promise<DashboardData> {
@@ -147,7 +149,7 @@ export async function readDashboardData(
   const spent = await readSpendByDay(db, settings, now)
   return {
     readAt: now,
-    sources: await readSourceOverviews(db, [...sources.values()]),
+    sources: await readSourceOverviews(db, Object.values(settings.sources)),
     services: spent.services.map((service) => toServiceOverview(service, rateLimits, now)),
     runs: await listRunOverviews(db, null, null, RUNS),
     jobs: await listJobGroups(db),

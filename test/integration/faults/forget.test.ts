@@ -72,7 +72,7 @@ const post = (event: object): Promise<string> => {
   const receive = createWebhookReceiver(
     harness.database.db,
     [webhookSecret],
-    () => BUILT_IN_SERVICE,
+    BUILT_IN_SERVICE,
     async () => null,
   )
   return receive({ body, signature: signWebhook(body, webhookSecret), job: null })

@@ -37,10 +37,10 @@ import { runOutcome } from '../../../domain/stored-run.ts'
 export const sourcesPage: Page = {
   path: '/sources',
   name: 'Sources',
-  show: async (_, { sources }) => {
-    const [first] = sources().keys()
+  show: async (_, { config }) => {
+    const [first] = Object.keys(config.sources)
     if (first !== undefined) return { redirect: sourceUrl(first) }
-    throw missing('No sources', 'No configuration is loaded yet.')
+    throw missing('No sources', 'The configuration has no source.')
   },
 }
 
@@ -58,7 +58,7 @@ export const sourcePage: Page = {
   path: '/sources/:source',
   isLive: true,
   show: async (request, deps) => {
-    const { db, sources, readReasons, readVerdict } = deps
+    const { db, config, readReasons, readVerdict } = deps
     const mapping = requireSource(request, deps)
     const { name } = mapping
     const [source] = await readSourceOverviews(db, [mapping])
@@ -70,7 +70,7 @@ export const sourcePage: Page = {
       readAt: Date.now(),
       canAct: request.canAct,
     }
-    const others = [...sources().keys()].filter((other) => other !== name)
+    const others = Object.keys(config.sources).filter((other) => other !== name)
     return {
       title: name,
       body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
