@@ -84,9 +84,7 @@ export class App extends Actions {
       dashboardUrl: environment.dashboardUrl,
       targets: config.notify,
       url: environment.notifyUrl,
-      secrets: environment.notifySecrets,
       proxies: environment.proxies,
-      speaker: state.speaker,
       log,
     })
   }

@@ -30,7 +30,6 @@ export const ENVIRONMENT_VARIABLES = {
     'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
   FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
   FILLRATE_NOTIFY_URL: 'default notification URL',
-  FILLRATE_NOTIFY_SECRET: 'notification signing secret',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
   HTTPS_PROXY: 'proxy for the service',
   HTTP_PROXY: 'proxy for URLs without TLS',
@@ -118,8 +117,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv) {
     notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
       parseSecretAddress(text, 'https://ops.example.com/fillrate'),
     ),
-    /** Sign JSON notifications; newest first, and the first one signs. */
-    notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
     // Absent if no proxy is set.
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
@@ -135,9 +132,6 @@ const parseProxy = (text: string): string =>
     'http://proxy.example.com:3128',
   )
 
-const parseSigningSecrets = (text: string): readonly string[] =>
-  parseSecrets(text, 'secret', { isSent: false })
-
 type ReadVariable = <Value>(name: string, parse: (text: string) => Value) => Value | null
 
 /** What the environment has of a service: its address and its secrets. */
@@ -150,7 +144,8 @@ function readService(prefix: string, read: ReadVariable) {
     apiKeys: read(name('API_KEY'), (text) => parseSecrets(text, 'key', { isSent: true })) ?? [],
     auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
     /** Newest first. */
-    webhookSecrets: read(name('WEBHOOK_SECRET'), parseSigningSecrets) ?? [],
+    webhookSecrets:
+      read(name('WEBHOOK_SECRET'), (text) => parseSecrets(text, 'secret', { isSent: false })) ?? [],
   }
 }
 

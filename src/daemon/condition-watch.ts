@@ -18,7 +18,7 @@ import { describeError, FillrateError, isRaised, sqlStateOf } from '../util/erro
 import { formatDuration } from '../util/text.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
-import { Speaker, type Notifier } from './notifier.ts'
+import type { Notifier } from './notifier.ts'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { WorkMetrics } from '../pipeline/metrics-recorder.ts'
@@ -260,7 +260,6 @@ export class ProcessState {
   /** Notified of news, and when a connection to Postgres was lost: a restart may be over before the next look. */
   readonly changed = new WakeSignal()
   readonly metrics = new WorkMetrics()
-  readonly speaker = new Speaker()
   /** The schema does not fit this version. */
   isSchemaOutdated = false
   #away: { readonly details: ConditionDetails; readonly since: number } | null = null
