@@ -8,7 +8,7 @@ import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { verifyJobAddress } from '../webhook/address.ts'
-import { normalizeDelivery, parseReceived, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseEnvelope, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -174,7 +174,7 @@ function describeDelivery(
   const content = text ?? received
   const ids = { content: toDigest(content, from), contentForJob: toDigest(content, from, job?.toLowerCase()) }
   const parsed =
-    body === null ? { ok: false as const, reason: failure, eventId: null } : parseReceived(text ?? body)
+    body === null ? { ok: false as const, reason: failure, eventId: null } : parseEnvelope(text ?? body)
   if (parsed.ok)
     return {
       ...ids,
