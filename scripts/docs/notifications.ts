@@ -41,8 +41,7 @@ ${listFields(toSchema(notification), '')
 
 ## Conditions
 
-A condition that may end by itself is reported after a while; if it is over by then, nothing is sent. If it comes back within ten
-minutes of a reported end, it is sent again only if it then lasts for five minutes.
+A condition that may end by itself is reported after a while; if it is over by then, nothing is sent.
 
 ${(['error', 'warning'] as const)
   .map(

@@ -124,7 +124,7 @@ export class Notifier {
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
     const since = outage.since.getTime()
     if (this.#span === null || since < this.#span.since || since > this.#span.until) return []
-    const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
+    const condition = { ...outage, id: 0, endedAt: null, acceptedBy }
     const now = Date.now()
     const body = toConditionNotification(condition, this.#options, now)
     const accepted = [...this.#targets.values()]

@@ -107,30 +107,6 @@ test('what ends within a minute by itself reaches no one; what lasts is reported
   expect(events()).toEqual(['condition_began', 'condition_ended'])
 })
 
-test('what comes and goes is reported once, and again only if it has come back to stay', async () => {
-  const notifier = open({})
-  for (let n = 0; n < 4; n++) {
-    await begin('key_refused')
-    await notifier.send(database.db)
-    await end()
-    await notifier.send(database.db)
-  }
-  expect(events()).toEqual(['condition_began', 'condition_ended'])
-  await begin('key_refused')
-  await database.query(
-    `update fillrate.conditions set began_at = began_at - interval '301 s', ended_at = ended_at - interval '301 s'`,
-  )
-  await notifier.send(database.db)
-  await end()
-  await notifier.send(database.db)
-  expect(events().slice(2)).toEqual(['condition_began', 'condition_ended'])
-  // Later it is news.
-  await pass('11 min')
-  await begin('key_refused')
-  await notifier.send(database.db)
-  expect(events()).toHaveLength(5)
-})
-
 test('a notification has the figures of when it is sent, and an end none of before', async () => {
   const notifier = open({})
   await begin('service_failing', { since: '61 s', details: '{"reason": "HTTP 500"}' })
