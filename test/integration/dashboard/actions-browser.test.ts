@@ -201,8 +201,6 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
     await inspect('pause')
     await tabTo('#reason')
     await page.keyboard.type('trade fair')
-    await tabTo('#for')
-    await page.keyboard.press('ArrowDown')
     await enter(/^Pause/, /\/sources\/contacts$/)
     await enter('Resume', /\/resume$/)
     await inspect('resume')

@@ -5,7 +5,6 @@ import {
   type DashboardData,
 } from '../../../actions/dashboard-data.ts'
 import type { ReportedCondition } from '../../../domain/report/status.ts'
-import type { FailureReason } from '../../../store/row-search.ts'
 import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
   badge,
@@ -28,7 +27,6 @@ import {
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, requireSource, type Page } from '../page.ts'
-import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { runOutcome } from '../../../domain/stored-run.ts'
@@ -48,17 +46,16 @@ interface SourcePageData {
   readonly source: SourceOverview
   readonly conditions: Verdict['conditions']
   readonly readAt: number
-  readonly reasons: readonly FailureReason[]
   /** Whether the page offers actions. */
   readonly canAct: boolean
 }
 
-/** One source: how full it is, its rows by state, why some are not enriched. */
+/** One source: how full it is, and its rows by state. */
 export const sourcePage: Page = {
   path: '/sources/:source',
   isLive: true,
   show: async (request, deps) => {
-    const { db, config, readReasons, readVerdict } = deps
+    const { db, config, readVerdict } = deps
     const mapping = requireSource(request, deps)
     const { name } = mapping
     const [source] = await readSourceOverviews(db, [mapping])
@@ -66,7 +63,6 @@ export const sourcePage: Page = {
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
-      reasons: (await readReasons()).filter(({ source }) => source === name),
       readAt: Date.now(),
       canAct: request.canAct,
     }
@@ -78,8 +74,7 @@ export const sourcePage: Page = {
         ${deletedSection(data)}
         <div class="grid">
           ${card('fill-rates', 'Fill rates', fillRateTable(source, data.readAt))}${rowsSection(data)}
-        </div>
-        ${reasonsCard(data.reasons, name, data.canAct)}`,
+        </div>`,
     }
   },
 }
