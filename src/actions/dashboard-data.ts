@@ -1,7 +1,6 @@
 import type { Money, SpendAmount } from '../domain/report/shape.ts'
 import type {
   PausedSource,
-  DeletedRowsStatus,
   RateLimitReport,
   SpendReport,
   ReportedCondition,
@@ -20,7 +19,7 @@ import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import { currentLeaseOwner } from '../store/rate-limits.ts'
 import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
-import { readDeletedRows, readRateLimits } from './status.ts'
+import { readRateLimits } from './status.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
 import { listProcesses, type ListedProcess } from '../store/processes.ts'
 
@@ -93,8 +92,6 @@ export interface SourceOverview {
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
   readonly fillRates: readonly sourceState.SourceFillRate[]
-  /** Rows that its table no longer has, in none of the counts. */
-  readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */
   readonly lastRun: runs.SourceRun | null
 }
@@ -192,7 +189,6 @@ export async function readSourceOverviews(
   return Promise.all(
     sources.map(async ({ name, kind, table, outputs }) => {
       const states = await rows.countRowStates(db, { sources: [name] })
-      const total = Object.values(states).reduce((sum, n) => sum + n, 0)
       return {
         name,
         kind,
@@ -200,7 +196,6 @@ export async function readSourceOverviews(
         columns: outputs.map(({ column }) => column),
         pause: paused.find(({ source }) => source === name) ?? null,
         states,
-        deleted: await readDeletedRows(db, new Map([[name, total]])),
         fillRates: fillRates.filter(({ source }) => source === name),
         lastRun: lastRuns.find(({ source }) => source === name) ?? null,
       }

@@ -71,7 +71,6 @@ export const sourcePage: Page = {
       title: name,
       body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
         ${others.length > 0 && html`<div class="sub others">Other sources: ${sourceLinks(others)}</div>`}
-        ${deletedSection(data)}
         <div class="grid">
           ${card('fill-rates', 'Fill rates', fillRateTable(source, data.readAt))}${rowsSection(data)}
         </div>`,
@@ -95,28 +94,6 @@ const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number):
   html`<p class="notice bad">
     <b>${title}</b>, since ${timeAgo(since, now)}. <b>What to do:</b> ${withCode(mend)}
   </p>`
-
-/** Rows that the table no longer has: nothing else on the page counts them. */
-function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): HtmlPart {
-  if (deleted.length === 0) return null
-  return card('deleted', 'Deleted rows', [
-    deleted.map(
-      ({ rows, since, is_kept: isKept, held }) =>
-        html`<p>
-          <b>${pluralize(rows, 'row')}</b> ${rows === 1 ? 'is' : 'are'} gone from the table; the first was
-          noticed ${timeAgo(since, readAt)}.
-          ${
-            held === null
-              ? isKept
-                ? ['What is stored of them is kept, as ', withCode("`onDelete: 'keep'`"), ' says.']
-                : 'What is stored of them is erased an hour after they were noticed; rows that come back are restored.'
-              : [badge('held', 'warn'), ' ', withCode(held), '.']
-          }
-        </p>`,
-    ),
-    html`<p class="sub"><code>fillrate forget --deleted ${name}</code> erases it now.</p>`,
-  ])
-}
 
 const rowsSection = ({ source: { name, states } }: SourcePageData): Markup =>
   card(
@@ -240,14 +217,6 @@ export const sourcesCard = (
               buildUrl('/rows', { source: source.name, state: 'not_enriched' }),
             ),
         },
-        sources.some((source) => countDeleted(source) > 0) && {
-          name: 'deleted',
-          kind: 'number',
-          cell: (source) => [
-            countLink(countDeleted(source), sourceUrl(source.name)),
-            source.deleted.some(({ held }) => held !== null) && [' ', badge('held', 'warn')],
-          ],
-        },
         {
           name: 'last run',
           cell: ({ lastRun }) =>
@@ -265,8 +234,6 @@ export const sourcesCard = (
   )
 
 const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
-
-const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, { rows }) => sum + rows, 0)
 
 /** How full a source is, at the last count of a run. Its page says how that has changed. */
 function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
