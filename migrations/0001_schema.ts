@@ -581,10 +581,9 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       service_id smallint not null default 0
     )`.execute(db)
 
-  // The processes that serve, run or wait, each with its configuration (no secrets) since `config_loaded_at`. A process
-  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`. `refused`, `refused_at`: by
-  // which SQLSTATE Postgres refused its statements last (its disk is full), which others may not have met. `problem`: why it works with
-  // an earlier configuration.
+  // The processes that serve, run or wait, each with its configuration (no secrets). A process deletes its row when it
+  // ends; one that was killed leaves it behind with an old `seen_at`. `refused`, `refused_at`: by which SQLSTATE Postgres
+  // refused its statements last (its disk is full), which others may not have met.
   await sql`
     create table fillrate.processes (
       owner text collate "C" primary key,
@@ -596,11 +595,9 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       config jsonb not null,
       config_path text,
       started_at timestamptz not null,
-      config_loaded_at timestamptz not null default now(),
       seen_at timestamptz not null default now(),
       refused text,
-      refused_at timestamptz,
-      problem text
+      refused_at timestamptz
     ) with (fillfactor = 50)`.execute(db)
 }
 

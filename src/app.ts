@@ -6,8 +6,8 @@ import { mixedBudgetOf } from './config/config.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { ProcessState, startConditionWatch } from './daemon/condition-watch.ts'
-import { serveReceiver, runConfig, type ServeReceiverOptions, type ServiceOptions } from './daemon/daemon.ts'
-import { asReviewed, type SourceMapping } from './domain/mapping.ts'
+import { settleDeliveries, runConfig, type WorkOptions } from './daemon/daemon.ts'
+import { asReviewed } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
 import { startProcessReports } from './runs/process-reports.ts'
@@ -26,11 +26,9 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
   readonly silentAfterMs?: number
   /** Called with every statement sent. */
   readonly onStatement?: (sql: string) => void
-  /** Sources that must fit their tables. Default: none, as long as one does. */
-  readonly isRequired?: ((mapping: SourceMapping) => boolean) | undefined
   /** Whether to open sources that no person has reviewed, too: what plans them looks nothing up. Default: false. */
   readonly opensUnreviewed?: boolean
-  /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
+  /** What this process knows to be wrong, where its watch has begun before. Default: a watch of its own. */
   readonly state?: ProcessState
 }
 
@@ -60,7 +58,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     const shared = { db, owner: state.owner, onKeyAccepted: (scope: string) => state.acceptKey(scope) }
     const { sources } = options.config
     const mappings = options.opensUnreviewed === true ? asReviewed(sources) : sources
-    const opened = await openSources(db, mappings, options.isRequired)
+    const opened = await openSources(db, mappings)
     return new App(options, state, { ...options, ...opened, ...shared, metrics: state.metrics })
   } catch (error) {
     await db.destroy()
@@ -68,11 +66,11 @@ export async function openApp(options: AppOptions): Promise<App> {
   }
 }
 
-/** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
+/** Fillrate opened with its configuration: what commands, the daemon and the public API are built on. */
 export class App extends Actions {
   readonly notifier: Notifier
   readonly #state: ProcessState
-  /** The watch of another configuration's daemon goes on through this one. */
+  /** A watch that has begun before goes on. */
   readonly #isWatched: boolean
 
   constructor(options: AppOptions, state: ProcessState, opened: OpenedConfig) {
@@ -86,9 +84,7 @@ export class App extends Actions {
       dashboardUrl: environment.dashboardUrl,
       targets: config.notify,
       url: environment.notifyUrl,
-      secrets: environment.notifySecrets,
       proxies: environment.proxies,
-      speaker: state.speaker,
       log,
     })
   }
@@ -139,43 +135,78 @@ export class App extends Actions {
   }
 
   /** The receiver, dashboard and metrics, without runs. */
-  async serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void> {
+  async serve(options: {
+    readonly signal: AbortSignal
+    readonly onListening?: (listens: string | null) => void
+  }): Promise<void> {
     const dashboard: ReceiverOptions['dashboard'] = {
       observer: () => ({ outage: this.#state.findOutage(), schedules: this.#schedules() }),
       app: () => this,
+      config: this.config,
       metrics: this.#state.metrics,
     }
-    return this.#work('serve', () =>
-      serveReceiver(this.base, {
-        ...options,
-        services: () => Promise.all(this.services.map((service) => service.deps())),
-        receiver: (deliveries) => this.#openReceiver(deliveries, dashboard),
-        reopen: () => reopenSources(this.db, this.config.sources, this),
-      }),
-    )
+    return this.#work('serve', async () => {
+      const deliveries = new WakeSignal()
+      const receiver = await this.#openReceiver(deliveries, dashboard)
+      options.onListening?.(receiver.url)
+      const openServices = () => Promise.all(this.services.map((service) => service.deps()))
+      try {
+        await this.#workUntilAborted(options.signal, openServices, (services, mended) =>
+          settleDeliveries(this.base, services, { ...mended, deliveries }),
+        )
+      } finally {
+        await receiver.close()
+      }
+    })
   }
 
-  /** The daemon with this configuration, behind a receiver that is already open. */
+  /**
+   * Works until aborted, and anew with the sources as they are then after a broken one was mended. Waits for Postgres before it
+   * begins.
+   */
+  async #workUntilAborted<Services>(
+    signal: AbortSignal,
+    openServices: () => Promise<Services>,
+    work: (services: Services, mended: Pick<WorkOptions, 'signal' | 'onMended'>) => Promise<void>,
+  ): Promise<void> {
+    const reopen = async (): Promise<Services> => {
+      await reopenSources(this.db, this.config.sources, this)
+      return openServices()
+    }
+    for (let open = openServices; !signal.aborted; open = reopen) {
+      const services = await retryWhileUnavailable(open, { giveUp: () => signal.aborted }).catch(
+        (error: unknown) => {
+          if (!signal.aborted) throw error
+          return null
+        },
+      )
+      if (services === null) return
+      const mended = new AbortController()
+      const until = AbortSignal.any([signal, mended.signal])
+      await work(services, { signal: until, onMended: () => mended.abort() })
+    }
+  }
+
+  /** The daemon, behind a receiver that is already open. */
   async start({
     receiver,
     ...options
-  }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
-    const { config, services } = this
-    return this.#work('start', async () => {
-      const opened = await this.#createRunDeps(services, receiver, options.signal).catch((error: unknown) => {
-        if (!options.signal.aborted) throw error
-      })
-      if (!opened) return
-      return runConfig({ ...this.base, services: opened, config, state: this.#state }, options)
-    })
+  }: Omit<WorkOptions, 'onMended'> & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
+    const { config } = this
+    const openServices = () => this.#createRunDeps(this.services, receiver, options.signal)
+    return this.#work('start', () =>
+      this.#workUntilAborted(options.signal, openServices, (services, mended) =>
+        runConfig({ ...this.base, services, config, state: this.#state }, { ...options, ...mended }),
+      ),
+    )
   }
 
   readonly #schedules = (): ReadonlyMap<string, number | null> =>
     listDueTimes(this.config.schedule, Date.now())
 
   /**
-   * Works as a process that the dashboard lists, and that watches conditions unless another watch
-   * outlives this work.
+   * Works as a process that the dashboard lists, and that watches conditions unless a watch has begun
+   * before.
    */
   async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
     const deps = { db: this.db, log: this.opened.log }
@@ -187,7 +218,7 @@ export class App extends Actions {
       notifier: () => this.notifier,
       delayMs: FIRST_LOOK_MS,
     }
-    // The daemon's watch outlives its configuration.
+    // The daemon's watch begins before Postgres is there.
     const watch = this.#isWatched ? null : startConditionWatch({ ...deps, ...watched })
     try {
       return await work()
@@ -199,6 +230,6 @@ export class App extends Actions {
 
   #openReceiver(deliveries: WakeSignal, dashboard: ReceiverOptions['dashboard'] = null): Promise<Receiver> {
     const { db, environment, log, config } = this.opened
-    return openReceiver({ db, environment, log, config: () => config, deliveries, dashboard })
+    return openReceiver({ db, environment, log, config, deliveries, dashboard })
   }
 }

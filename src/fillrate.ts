@@ -58,13 +58,11 @@ export type RunOptions = Partial<Omit<RunRequest, 'trigger'>>
  * @example
  * const stop = new AbortController()
  * process.once('SIGTERM', () => stop.abort())
- * const options: StartOptions = { signal: stop.signal, onReload: (reload) => process.on('SIGHUP', reload) }
+ * const options: StartOptions = { signal: stop.signal }
  */
 export interface StartOptions {
   /** Stops the daemon: no new work, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
-  /** Receives a function that reloads the configuration, for SIGHUP for instance. Default: it is read once. */
-  readonly onReload?: (reload: () => void) => void
   /** Called with the receiver's URL; null: another Fillrate process on this machine has the port. */
   readonly onListening?: (url: string | null) => void
 }
@@ -88,7 +86,7 @@ export interface Fillrate {
   run(options?: RunOptions): Promise<RunReport>
   /**
    * The daemon, on its own connections: schedule, live sync, receiver and dashboard. Resolves when the signal has ended
-   * it. If `config` is a path, `onReload` triggers a reload.
+   * it.
    * @example
    * await fillrate.start({ signal: stop.signal, onListening: (url) => console.log(url) })
    */
@@ -163,17 +161,16 @@ export async function createFillrate(options: FillrateOptions): Promise<Fillrate
   // Imported on demand: configurations import this package too, and do not need a database driver.
   const [{ openApp }, { pino }] = await Promise.all([import('./app.ts'), import('pino')])
   const { config: input } = options
-  const readConfig = async (): Promise<Config> =>
+  const config =
     typeof input === 'string'
-      ? loadConfig({ cwd: '.', path: input })
+      ? await loadConfig({ cwd: '.', path: input })
       : parseConfig(input, null, await loadNamedServices(input, '.'))
-  const config = await readConfig()
   const environment = readEnvironment({ ...options.env })
   const log = options.log ?? pino({ level: 'silent' })
   if (options.migrate === true && environment.databaseUrl !== null)
     await migrateDatabase(environment.databaseUrl, log)
   return toFillrate(await openApp({ config, environment, log }), (start) =>
-    startDaemon({ ...start, readConfig, environment, log }),
+    startDaemon({ ...start, config, environment, log }),
   )
 }
 
@@ -195,22 +192,21 @@ async function migrateDatabase(url: string, log: Logger): Promise<void> {
 
 async function startDaemon(
   options: StartOptions & {
-    readonly readConfig: () => Promise<Config>
+    readonly config: Config
     readonly environment: Environment
     readonly log: Logger
   },
 ): Promise<void> {
   const [{ openApp }, { runDaemon }] = await Promise.all([import('./app.ts'), import('./daemon/daemon.ts')])
-  const { environment, log, signal, readConfig, onReload = () => {}, onListening = () => {} } = options
+  const { environment, log, config, signal, onListening = () => {} } = options
   await runDaemon({
     environment: { ...environment, databaseUrl: requireDatabaseUrl(environment) },
     log,
     signal,
-    readConfig,
-    onReload,
-    open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
+    config,
+    open: (state) => openApp({ config, environment, log, state }),
     onListening,
-    onConfig: () => {},
+    onReady: () => {},
   })
 }
 

@@ -59,7 +59,6 @@ function createContext(parsed: Invocation | null): Context {
     env: process.env,
     cwd: process.cwd(),
     signal: interrupt.signal,
-    onReload: (listener) => void process.on('SIGHUP', listener),
     now: Date.now,
   }
 }

@@ -17,7 +17,7 @@ export const notificationsPage = (): string => `# Notifications
 \`\`\`
 
 - \`url\`: http or https; default: FILLRATE_NOTIFY_URL, because the URL of a chat is a secret
-- \`form\`: \`json\`, the default, signed, with the fields below; \`slack\`: \`{ text }\`, for Slack, Mattermost and others
+- \`form\`: \`json\`, the default, with the fields below; \`slack\`: \`{ text }\`, for Slack, Mattermost and others
 - \`on\`: \`error\`, the default: conditions that need a person; \`warning\`: the other conditions
 
 \`FILLRATE_ENVIRONMENT\` names the installation. Links lead to \`FILLRATE_DASHBOARD_URL\`, or to \`FILLRATE_PUBLIC_URL\`.
@@ -29,12 +29,7 @@ tried again after 10 s, 30 s, 1, 5, 15, 30 minutes and then every hour, for a da
 a notification may come twice: drop an \`event_id\` that you have seen. While Postgres is away the sending process reports that from its
 memory; if it ends too, nothing is reported: use the [alert](operations.md#alerts) \`FillrateDatabaseAway\` as well.
 
-## Signature
-
-With \`FILLRATE_NOTIFY_SECRET\` the JSON form is signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification:
-\`webhook-id\` is the \`event_id\`, \`webhook-timestamp\` seconds since 1970, and \`webhook-signature\` is \`v1,\` and the HMAC-SHA256, in
-base64, of \`id.timestamp.body\`. Reject what is older than five minutes. A secret with the prefix \`whsec_\` is base64. Several secrets,
-separated by commas, sign each.
+Notifications are not signed: a secret in the path of the URL shows your receiver who sends.
 
 ## Fields
 
@@ -46,8 +41,7 @@ ${listFields(toSchema(notification), '')
 
 ## Conditions
 
-A condition that may end by itself is reported after a while; if it is over by then, nothing is sent. If it comes back within ten
-minutes of a reported end, it is sent again only if it then lasts for five minutes.
+A condition that may end by itself is reported after a while; if it is over by then, nothing is sent.
 
 ${(['error', 'warning'] as const)
   .map(

@@ -398,7 +398,7 @@ export function openServiceClient(
     connections: concurrency + Math.ceil(concurrency / CALLS_PER_SPARE_CONNECTION),
     onCallEnd: (call) => {
       metrics.recordCall(call)
-      // Also what a client of an earlier configuration was refused: a reload opens another one.
+      // Also where another process was refused.
       if (isKeyAccepted(call.status)) onKeyAccepted()
     },
   })

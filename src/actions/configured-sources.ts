@@ -97,7 +97,7 @@ async function refuseWorking(db: Database | Tx, name: string): Promise<void> {
       name,
       `fillrate ${process} still has it in its configuration`,
       'no process that knows the name',
-      'Reload its configuration (SIGHUP), or stop it.',
+      'Restart it with the changed configuration, or stop it.',
     )
   const run = await retired.findRunOf(db, name)
   if (run !== null)

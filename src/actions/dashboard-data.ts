@@ -1,7 +1,6 @@
 import type { Money, SpendAmount } from '../domain/report/shape.ts'
 import type {
   PausedSource,
-  DeletedRowsStatus,
   RateLimitReport,
   SpendReport,
   ReportedCondition,
@@ -9,6 +8,7 @@ import type {
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
+import type { Config } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { sumSpend } from '../domain/spend.ts'
@@ -19,9 +19,7 @@ import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import { currentLeaseOwner } from '../store/rate-limits.ts'
 import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
-import { readDeletedRows, readRateLimits } from './status.ts'
-import type { ScheduleEntry } from '../config/config.ts'
-import { nextTimes, scheduleName } from '../config/cron.ts'
+import { readRateLimits } from './status.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
 import { listProcesses, type ListedProcess } from '../store/processes.ts'
 
@@ -43,7 +41,7 @@ const RUNS = 12
 
 export async function readVerdict(
   db: Database,
-  sources: ReadonlyMap<string, SourceMapping>,
+  sources: Config['sources'],
   observer: Observer,
 ): Promise<Verdict> {
   const readAt = Date.now()
@@ -51,7 +49,7 @@ export async function readVerdict(
     readAt,
     conditions: (await readConditions(db, observer)).map((condition) => toConditionReport(condition, readAt)),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
-    paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
+    paused: (await sourceState.listPaused(db)).filter(({ source }) => Object.hasOwn(sources, source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
   }
 }
@@ -94,8 +92,6 @@ export interface SourceOverview {
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
   readonly fillRates: readonly sourceState.SourceFillRate[]
-  /** Rows that its table no longer has, in none of the counts. */
-  readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */
   readonly lastRun: runs.SourceRun | null
 }
@@ -133,13 +129,14 @@ export async function listRunOverviews(
   )
 }
 
-export const listFollowed = (sources: ReadonlyMap<string, SourceMapping>): string[] =>
-  [...sources.values()].filter(({ follow }) => follow).map(({ name }) => name)
+export const listFollowed = (sources: Config['sources']): string[] =>
+  Object.values(sources)
+    .filter(({ follow }) => follow)
+    .map(({ name }) => name)
 
 /** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(
   db: Database,
-  sources: ReadonlyMap<string, SourceMapping>,
   settings: SpendSettings,
   now: number,
 ): Promise<DashboardData> {
@@ -147,7 +144,7 @@ export async function readDashboardData(
   const spent = await readSpendByDay(db, settings, now)
   return {
     readAt: now,
-    sources: await readSourceOverviews(db, [...sources.values()]),
+    sources: await readSourceOverviews(db, Object.values(settings.sources)),
     services: spent.services.map((service) => toServiceOverview(service, rateLimits, now)),
     runs: await listRunOverviews(db, null, null, RUNS),
     jobs: await listJobGroups(db),
@@ -192,7 +189,6 @@ export async function readSourceOverviews(
   return Promise.all(
     sources.map(async ({ name, kind, table, outputs }) => {
       const states = await rows.countRowStates(db, { sources: [name] })
-      const total = Object.values(states).reduce((sum, n) => sum + n, 0)
       return {
         name,
         kind,
@@ -200,7 +196,6 @@ export async function readSourceOverviews(
         columns: outputs.map(({ column }) => column),
         pause: paused.find(({ source }) => source === name) ?? null,
         states,
-        deleted: await readDeletedRows(db, new Map([[name, total]])),
         fillRates: fillRates.filter(({ source }) => source === name),
         lastRun: lastRuns.find(({ source }) => source === name) ?? null,
       }
@@ -208,70 +203,33 @@ export async function readSourceOverviews(
   )
 }
 
-/** What runs by itself, and the processes that do it. */
+/** The processes, and what was wrong and was changed lately. */
 export interface SystemData {
   /** Milliseconds since the epoch. */
   readonly readAt: number
   readonly processes: readonly ListedProcess[]
   /** A process that starts what is due is alive. */
   readonly hasDaemon: boolean
-  /** The next time of each schedule; it passes without a run while no daemon is alive. */
-  readonly nextRuns: readonly NextRun[]
-  /** The sources that live sync follows. */
-  readonly followed: readonly string[]
   /** Newest first, open ones and past ones. */
   readonly recentConditions: readonly StoredCondition[]
   /** What was changed, newest first. */
   readonly changes: readonly AuditEvent[]
 }
 
-interface NextRun {
-  readonly at: Date
-  readonly sources: readonly string[]
-}
-
 const RECENT_CONDITIONS = 30
 const CHANGES = 50
 
-/** Reads the processes, and the schedules and followed sources of the configurations that they have loaded. */
 export async function readSystemData(db: Database, now: number): Promise<SystemData> {
   const [processes, recentConditions, changes] = await Promise.all([
     listProcesses(db),
     listRecentConditions(db, RECENT_CONDITIONS),
     listAuditEvents(db, CHANGES),
   ])
-  const alive = processes.filter(({ isAlive }) => isAlive)
-  const daemons = alive.filter(({ role }) => role === 'start')
-  const configs = (daemons.length > 0 ? daemons : alive).map(({ config }) => readShownConfig(config))
-  const entries = new Map(
-    configs.flatMap(({ schedule }) => schedule).map((entry) => [scheduleName(entry), entry]),
-  )
   return {
     readAt: now,
     processes,
-    hasDaemon: daemons.length > 0,
-    nextRuns: [...entries.values()].flatMap((entry) =>
-      nextTimes(entry, now, 1).map((at) => ({ at: new Date(at), sources: entry.sources })),
-    ),
-    followed: [...new Set(configs.flatMap(({ followed }) => followed))],
+    hasDaemon: processes.some(({ role, isAlive }) => role === 'start' && isAlive),
     recentConditions,
     changes,
-  }
-}
-
-/** The parts of a stored configuration that are shown. Another version may have stored another shape. */
-function readShownConfig(config: unknown): {
-  readonly schedule: readonly ScheduleEntry[]
-  readonly followed: readonly string[]
-} {
-  const { schedule = [], sources = {} } = (config ?? {}) as {
-    schedule?: Partial<ScheduleEntry>[]
-    sources?: Record<string, { follow?: boolean }>
-  }
-  return {
-    schedule: schedule.filter(
-      (entry): entry is ScheduleEntry => typeof entry.cron === 'string' && Array.isArray(entry.sources),
-    ),
-    followed: Object.keys(sources).filter((name) => sources[name]?.follow === true),
   }
 }

@@ -15,7 +15,7 @@ import type { Database } from '../store/open.ts'
 import { listRetiredSources } from '../store/retire-source.ts'
 
 /** Rows that their tables no longer have. @param known how many rows of each source are known beside them */
-export async function readDeletedRows(
+async function readDeletedRows(
   db: Database,
   known: ReadonlyMap<string, number>,
 ): Promise<DeletedRowsStatus[]> {

@@ -215,7 +215,5 @@ export interface Context {
   readonly cwd: string
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal
-  /** Registers a listener for SIGHUP. Without a listener, SIGHUP ends the process. */
-  readonly onReload?: (listener: () => void) => void
   readonly now: () => number
 }

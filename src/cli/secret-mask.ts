@@ -7,7 +7,6 @@ const SECRET_VARIABLES = [
   'FILLRATE_DASHBOARD_TOKEN',
   'FILLRATE_DASHBOARD_READ_TOKEN',
   'FILLRATE_NOTIFY_URL',
-  'FILLRATE_NOTIFY_SECRET',
 ] as const
 
 /** Masking a shorter value would hide half of every text. */

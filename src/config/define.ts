@@ -38,7 +38,7 @@ interface ScheduleConfig<Name extends string = string> {
 interface NotifyConfig {
   /** Default: FILLRATE_NOTIFY_URL, for URLs that are secret. */
   readonly url?: string
-  /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
+  /** `json`: a JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
   readonly form?: NotificationForm
   /**
    * What to report: `error` (failed runs, late schedules and other conditions that need a person, and their end), `warning`

@@ -30,7 +30,6 @@ export const ENVIRONMENT_VARIABLES = {
     'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
   FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
   FILLRATE_NOTIFY_URL: 'default notification URL',
-  FILLRATE_NOTIFY_SECRET: 'notification signing secret',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
   HTTPS_PROXY: 'proxy for the service',
   HTTP_PROXY: 'proxy for URLs without TLS',
@@ -118,8 +117,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv) {
     notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
       parseSecretAddress(text, 'https://ops.example.com/fillrate'),
     ),
-    /** Sign JSON notifications; newest first, and the first one signs. */
-    notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
     /** Null: it depends on the command. */
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)),
     // Absent if no proxy is set.

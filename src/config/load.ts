@@ -149,7 +149,7 @@ let loadCount = 0
  *
  * While it loads, `fillrate` is this copy of the package, so that it works with a global install and in a checkout
  * that was not built. TypeScript is an ES module whatever package.json says, because `import … from 'fillrate'` is
- * one. Files that it imports by path are read again each time, for SIGHUP.
+ * one. Files that it imports by path are read again each time: a program may load a configuration twice.
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
 async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {

@@ -12,13 +12,13 @@ import type { Observer } from '../store/condition-facts.ts'
 import { recordConditions, recordOutage, type StoredCondition } from '../store/conditions.ts'
 import { isTransient, tryWrite, isConflict } from '../store/transaction.ts'
 import type { Database, OpenOptions } from '../store/open.ts'
-import { reportProblem, reportRefusal } from '../store/processes.ts'
+import { reportRefusal } from '../store/processes.ts'
 import { acceptKey, listRefusedKeys, refuseKey } from '../store/rate-limits.ts'
 import { describeError, FillrateError, isRaised, sqlStateOf } from '../util/error-text.ts'
 import { formatDuration } from '../util/text.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
-import { Speaker, type Notifier } from './notifier.ts'
+import type { Notifier } from './notifier.ts'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { WorkMetrics } from '../pipeline/metrics-recorder.ts'
@@ -101,7 +101,6 @@ export class ConditionTicker {
   readonly #process: WatchedProcess
   /** The outage that was logged, and when it was looked at last. */
   #logged: (DatabaseOutage & { readonly at: number }) | null = null
-  #reportedProblem: string | null = null
   /** `began KEY` of the targets that were notified of the outage from memory. */
   #acceptedBy: readonly string[] = []
   #sending: Promise<void> | null = null
@@ -146,9 +145,6 @@ export class ConditionTicker {
       if (refusal === null) state.clearAway()
     }
     await this.#storeKeyNews()
-    if (state.reloadProblem !== this.#reportedProblem)
-      await reportProblem(db, state.owner, state.reloadProblem)
-    this.#reportedProblem = state.reloadProblem
     const changed = await recordConditions(db, { schedules: schedules() })
     state.noteRefusedKeys(await listRefusedKeys(db))
     // What a process knows itself, it logs itself.
@@ -255,7 +251,7 @@ type KeyNews =
       readonly reason: string | null
     }
 
-/** What only this process knows, and what it has counted: it outlives each configuration. */
+/** What only this process knows, and what it has counted. */
 export class ProcessState {
   /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
   readonly owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -264,9 +260,6 @@ export class ProcessState {
   /** Notified of news, and when a connection to Postgres was lost: a restart may be over before the next look. */
   readonly changed = new WakeSignal()
   readonly metrics = new WorkMetrics()
-  readonly speaker = new Speaker()
-  /** Why the configuration that was read last is not in force; null: it is. */
-  reloadProblem: string | null = null
   /** The schema does not fit this version. */
   isSchemaOutdated = false
   #away: { readonly details: ConditionDetails; readonly since: number } | null = null

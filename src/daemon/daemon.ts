@@ -1,17 +1,16 @@
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '../util/log.ts'
 import type { Actions } from '../actions/actions.ts'
-import type { SourceMapping } from '../domain/mapping.ts'
 import { mixedBudgetOf, lookupBudgetOf, type Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
-import { isConflict, isTransient, releaseWithin, retryWhileUnavailable } from '../store/transaction.ts'
+import { isConflict, isTransient, releaseWithin } from '../store/transaction.ts'
 import { SchemaMissingError } from '../store/schema-errors.ts'
 import { openDatabase, type Database } from '../store/open.ts'
-import { runWithReload, toOneLine, type Instance } from './reload.ts'
+import { squashText } from '../sources/problems.ts'
+import { describeError } from '../util/error-text.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { ProcessState, startConditionWatch } from './condition-watch.ts'
 import type { Notifier } from './notifier.ts'
@@ -30,37 +29,37 @@ import { eraseAllDeleted } from '../runs/pick-sources.ts'
 import { LiveSync } from './live-sync.ts'
 import { Scheduler, type ScheduledRunEnd, type ScheduledRunOptions } from './scheduler.ts'
 
-/** Fillrate opened with one configuration. */
+/** Fillrate opened with its configuration. */
 type DaemonApp = Actions & {
   readonly notifier: Notifier
-  /** The daemon with this configuration, behind a receiver that is already open. */
-  start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
+  /** The daemon, behind a receiver that is already open. */
+  start(
+    options: Omit<WorkOptions, 'onMended'> & { readonly receiver: Pick<Receiver, 'publicUrl'> },
+  ): Promise<void>
+  close(): Promise<void>
 }
 
 interface DaemonOptions {
   readonly environment: Environment & { readonly databaseUrl: string }
+  readonly config: Config
   readonly log: Log
   readonly signal: AbortSignal
-  readonly onReload: (listener: () => void) => void
-  /** @throws ConfigProblems */
-  readonly readConfig: () => Promise<Config>
-  /** Checks a configuration against the database and opens it. Adds to `state` what is found wrong. */
-  readonly open: (
-    config: Config,
-    state: ProcessState,
-    isRequired: (mapping: SourceMapping) => boolean,
-  ) => Promise<DaemonApp>
+  /** Checks the configuration against the database and opens it. Adds to `state` what is found wrong. */
+  readonly open: (state: ProcessState) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
-  /** Called when a configuration takes effect. */
-  readonly onConfig: (config: Config) => void
+  /** Called when the daemon begins to work. */
+  readonly onReady: () => void
 }
 
 /**
- * `fillrate start`: the receiver, open from the start, and one instance per configuration. Waits until
- * Postgres and the schema are available; `/readyz` reports the reason.
+ * `fillrate start`: the receiver, open from the start, and what the configuration lets run. Waits until Postgres and the schema are
+ * available; `/readyz` reports the reason.
+ * @throws ConfigProblems if the configuration is not one for a daemon
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { environment, log } = options
+  const { config, environment, log } = options
+  requireBudgets(config)
+  requireNotifyUrls(config, environment)
   const state = new ProcessState()
   const db = openDatabase({
     url: environment.databaseUrl,
@@ -75,18 +74,14 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 }
 
-/** What outlives every reload: the receiver, the watch of conditions, and which configuration is in force. */
+/** What a daemon does from its start on, also while Postgres is away: the receiver and the watch of conditions. */
 class Daemon {
   readonly #options: DaemonOptions
   readonly #state: ProcessState
   readonly #db: Database
   readonly #deliveries = new WakeSignal()
-  /** The configuration in force; null before the first. */
+  /** Null while Postgres or the schema is waited for. */
   #app: DaemonApp | null = null
-  /** Null until a configuration is read: how deliveries are signed is not known before. */
-  #config: Config | null = null
-  /** The next configuration is the current one: only what was broken has changed. */
-  #isReopening = false
 
   constructor(options: DaemonOptions, state: ProcessState, db: Database) {
     this.#options = options
@@ -95,11 +90,10 @@ class Daemon {
   }
 
   async run(): Promise<void> {
-    const { log, signal, onListening, onReload } = this.#options
+    const { log, signal, onListening, onReady } = this.#options
     // First: a process that cannot listen ends, and has neither watched nor recorded anything.
     let receiver = await this.#openReceiver()
     onListening(receiver.url)
-    // Open from the start, as the receiver is, and through every reload.
     const watch = startConditionWatch({
       db: this.#db,
       log,
@@ -120,32 +114,13 @@ class Daemon {
         onListening(taken.url)
       },
     )
-    let reload = (): void => {}
-    const reopen = (): void => {
-      this.#isReopening = true
-      reload()
-    }
     try {
-      await runWithReload({
-        open: () => this.#openGeneration(() => receiver, reopen),
-        signal,
-        onReload: (listener) => {
-          reload = listener
-          onReload(() => {
-            this.#isReopening = false
-            listener()
-          })
-        },
-        state: this.#state,
-        log,
-        waitFor: (error) =>
-          error instanceof SchemaMissingError
-            ? 'the schema'
-            : isTransient(error) || isConflict(error)
-              ? 'Postgres'
-              : null,
-      })
+      this.#app = await this.#openWhenAvailable()
+      if (this.#app === null) return
+      onReady()
+      await this.#app.start({ signal, receiver, deliveries: this.#deliveries })
     } finally {
+      await this.#app?.close()
       ended.abort()
       await taking
       await receiver.close()
@@ -153,27 +128,23 @@ class Daemon {
     }
   }
 
-  async #openGeneration(receiver: () => Receiver, onMended: () => void): Promise<Instance> {
-    const { readConfig, open, environment, onConfig } = this.#options
-    const before = this.#app?.config ?? null
-    const config = this.#isReopening && before !== null ? before : await readConfig()
-    this.#config ??= config
-    requireBudgets(config)
-    requireNotifyUrls(config, environment)
-    // What is new must be right; of what was active already, the database is to blame.
-    const isNew = (mapping: SourceMapping): boolean =>
-      before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
-    const app = await open(config, this.#state, isNew)
-    this.#isReopening = false
-    return {
-      run: (signal) => {
-        this.#app = app
-        this.#config = config
-        onConfig(config)
-        return app.start({ signal, receiver: receiver(), deliveries: this.#deliveries, onMended })
-      },
-      close: () => app.close(),
+  /** Retries until Postgres and the schema are there. @returns null if aborted meanwhile */
+  async #openWhenAvailable(): Promise<DaemonApp | null> {
+    const { open, signal } = this.#options
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      try {
+        const app = await open(this.#state)
+        this.#state.isSchemaOutdated = false
+        return app
+      } catch (error) {
+        const isOutdated = error instanceof SchemaMissingError
+        if (!isOutdated && !isTransient(error) && !isConflict(error)) throw error
+        // That Postgres is away is noticed by the watch.
+        if (isOutdated) this.#state.isSchemaOutdated = true
+        await sleep(Math.min(MAX_RETRY_MS, 200 * 2 ** attempt), undefined, { signal }).catch(() => {})
+      }
     }
+    return null
   }
 
   #openReceiver(): Promise<Receiver> {
@@ -182,20 +153,22 @@ class Daemon {
       db: this.#db,
       environment,
       log,
-      config: () => this.#config,
+      config: this.#options.config,
       deliveries: this.#deliveries,
       dashboard: {
         observer: () => ({ outage: this.#state.findOutage(), schedules: this.#schedules() }),
         app: () => this.#app,
+        config: this.#options.config,
         metrics: this.#state.metrics,
       },
     })
   }
 
   readonly #schedules = (): ReadonlyMap<string, number | null> | null =>
-    this.#app && listDueTimes(this.#app.config.schedule, Date.now())
+    this.#app && listDueTimes(this.#options.config.schedule, Date.now())
 }
 
+const MAX_RETRY_MS = 5_000
 const PORT_POLL_MS = 2_000
 
 async function takeOverPort(
@@ -208,7 +181,7 @@ async function takeOverPort(
   if (first.url !== null) return
   let logged = ''
   const onRefused = (error: unknown): null => {
-    const reason = toOneLine(error)
+    const reason = squashText(describeError(error))
     if (reason !== logged)
       log.error({ event: 'task_failed', task: 'receiver', reason }, 'cannot listen; trying again')
     logged = reason
@@ -256,56 +229,27 @@ function requireBudgets(config: Config): void {
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }
 
-export interface ServeReceiverOptions {
+export interface WorkOptions {
+  /** Stops taking work, finishes work in progress, and saves the state. */
   readonly signal: AbortSignal
-  /** Those of the configuration, each with its sources as they are open now. */
-  readonly services: () => Promise<readonly MaintenanceDeps[]>
-  readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
-  readonly onListening?: (listens: string | null) => void
-  /** Opens the sources again, after a broken one was mended. */
-  readonly reopen: () => Promise<void>
+  /** Notified when the receiver has stored a delivery. */
+  readonly deliveries: WakeSignal
+  /** A source that was broken fits its table again: to be opened anew. */
+  readonly onMended: () => void
 }
 
-/**
- * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
- * need not wait for them.
- */
-export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOptions): Promise<void> {
-  const deliveries = new WakeSignal()
-  const receiver = await options.receiver(deliveries)
-  options.onListening?.(receiver.url)
-  const { signal } = options
+/** Settles and writes back deliveries: a nightly `fillrate run --wait 0` need not wait for them. */
+export async function settleDeliveries(
+  deps: SourceDeps,
+  services: readonly MaintenanceDeps[],
+  options: WorkOptions,
+): Promise<void> {
   // No run waits for what this process does.
   const runs = { fail: () => {} }
-  const whenAvailable = <Result>(act: () => Promise<Result>): Promise<Result> =>
-    retryWhileUnavailable(act, { giveUp: () => signal.aborted })
-  const work = async (): Promise<void> => {
-    while (!signal.aborted) {
-      const mended = new AbortController()
-      const until = AbortSignal.any([signal, mended.signal])
-      const services = await whenAvailable(options.services)
-      const workers = services.map(
-        (service) =>
-          new Workers(service, {
-            sources: [...service.sources.values()],
-            calls: null,
-            signal: until,
-            deliveries,
-            onMended: () => mended.abort(),
-          }),
-      )
-      const tasks = workers.flatMap((worker) => worker.tasks())
-      await Promise.all(tasks.map((task) => supervise(deps, runs, task, until)))
-      await whenAvailable(options.reopen)
-    }
-  }
-  try {
-    await work()
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    await receiver.close()
-  }
+  const tasks = services.flatMap((service) =>
+    new Workers(service, { ...options, sources: [...service.sources.values()], calls: null }).tasks(),
+  )
+  await Promise.all(tasks.map((task) => supervise(deps, runs, task, options.signal)))
 }
 
 interface ServiceDeps extends SourceDeps {
@@ -313,15 +257,6 @@ interface ServiceDeps extends SourceDeps {
   readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
   readonly state: ProcessState
-}
-
-export interface ServiceOptions {
-  /** Stops taking work, finishes work in progress, and saves the state. */
-  readonly signal: AbortSignal
-  /** Notified when the receiver has stored a delivery. */
-  readonly deliveries: WakeSignal
-  /** A source that was broken fits its table again: to be opened anew. */
-  readonly onMended?: (() => void) | undefined
 }
 
 /**
@@ -347,18 +282,12 @@ const RETENTION_PACE_MS = 200
  * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A
  * failed task is restarted after a while; runs that depend on it fail.
  */
-export async function runConfig(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
+export async function runConfig(deps: ServiceDeps, options: WorkOptions): Promise<void> {
   const { db, log, config, owner } = deps
   const { signal } = options
   const services = deps.services.map((service) => ({
     deps: service,
-    workers: new Workers(service, {
-      sources: [...service.sources.values()],
-      calls: service,
-      signal,
-      deliveries: options.deliveries,
-      onMended: options.onMended,
-    }),
+    workers: new Workers(service, { ...options, sources: [...service.sources.values()], calls: service }),
   }))
   const schedule = new Scheduler(
     {

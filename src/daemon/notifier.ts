@@ -1,5 +1,5 @@
 import type { FillrateNotification } from '../domain/report/notification.ts'
-import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
 import type { Condition } from '../domain/condition.ts'
@@ -26,30 +26,7 @@ interface NotifierOptions extends NotificationOrigin {
   /** Default URL for targets without one. */
   readonly url: string | null
   readonly proxies?: ProxySettings | undefined
-  /** Of the process: it outlives this configuration. */
-  readonly speaker: Speaker
-  /** Each signs, so that a receiver can change to a new one. */
-  readonly secrets: readonly string[]
   readonly log: Log
-}
-
-/** Whether a process is the one that notifies. */
-export class Speaker {
-  /** Of its lease. */
-  readonly token = randomUUID()
-  /**
-   * From and until when, as far as its lease says: of an outage that began at another time, another process notifies. Milliseconds since
-   * the epoch; null: another one was found to notify. A process that has just started does not know.
-   */
-  span: { readonly since: number; readonly until: number } | null = {
-    since: 0,
-    until: Number.POSITIVE_INFINITY,
-  }
-
-  /** @param outage since when, in milliseconds */
-  speaksOf(outage: number): boolean {
-    return this.span !== null && outage >= this.span.since && outage <= this.span.until
-  }
 }
 
 const TIMEOUT_MS = 10_000
@@ -82,6 +59,17 @@ export class Notifier {
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
+  /** Of its lease. */
+  readonly #token = randomUUID()
+  /**
+   * From and until when it notifies, as far as its lease says: of an outage that began at another time, another process notifies.
+   * Milliseconds since the epoch; null: another one was found to notify. A process that has just started does not know.
+   */
+  #span: { readonly since: number; readonly until: number } | null = {
+    since: 0,
+    until: Number.POSITIVE_INFINITY,
+  }
+
   constructor(options: NotifierOptions) {
     this.#options = options
     const targets = new Map<string, Target>()
@@ -101,13 +89,13 @@ export class Notifier {
    * @returns how many were accepted
    */
   async send(db: Database): Promise<number> {
-    const { owner, speaker } = this.#options
+    const { owner } = this.#options
     if (this.#targets.size === 0) return 0
     const now = Date.now()
-    const isHeld = await acquireLease(db, LEASE_SCOPE, speaker.token, owner, LEASE_MS)
+    const isHeld = await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS)
     // Where its lease has run out before, another process may have notified since.
-    const since = speaker.span !== null && speaker.span.until >= now ? speaker.span.since : Date.now()
-    speaker.span = isHeld ? { since, until: now + LEASE_MS } : null
+    const since = this.#span !== null && this.#span.until >= now ? this.#span.since : Date.now()
+    this.#span = isHeld ? { since, until: now + LEASE_MS } : null
     if (!isHeld) return 0
     const due = await this.#listDue(db)
     const accepted = [...this.#targets.values()].map(async (target) => {
@@ -124,9 +112,8 @@ export class Notifier {
 
   /** Lets another process notify at once. */
   async release(db: Database): Promise<void> {
-    const { speaker } = this.#options
-    if (this.#targets.size > 0 && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, speaker.token)
-    speaker.span = null
+    if (this.#targets.size > 0 && this.#span !== null) await releaseLease(db, LEASE_SCOPE, this.#token)
+    this.#span = null
   }
 
   /**
@@ -135,8 +122,9 @@ export class Notifier {
    * @returns the same of the targets that have accepted it now
    */
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
-    if (!this.#options.speaker.speaksOf(outage.since.getTime())) return []
-    const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
+    const since = outage.since.getTime()
+    if (this.#span === null || since < this.#span.since || since > this.#span.until) return []
+    const condition = { ...outage, id: 0, endedAt: null, acceptedBy }
     const now = Date.now()
     const body = toConditionNotification(condition, this.#options, now)
     const accepted = [...this.#targets.values()]
@@ -161,15 +149,15 @@ export class Notifier {
   async #attempt(target: Target, notice: FillrateNotification): Promise<boolean> {
     const failed = this.#failures.get(target.key)
     if (failed !== undefined && performance.now() < failed.nextAt) return false
-    const { log, secrets, proxies } = this.#options
-    const { body, headers } = NOTIFICATION_FORMATS[target.form](notice, secrets)
+    const { log, proxies } = this.#options
+    const body = JSON.stringify(NOTIFICATION_FORMATS[target.form](notice))
     // Set beforehand: two at a time would be one too many.
     const attempts = (failed?.attempts ?? 0) + 1
     this.#failures.set(target.key, {
       attempts,
       nextAt: performance.now() + TIMEOUT_MS + notificationRetryMs(attempts),
     })
-    const reason = await postNotification(target.url, headers, body, proxies)
+    const reason = await postNotification(target.url, body, proxies)
     if (reason === null) {
       this.#failures.delete(target.key)
       return true
@@ -185,46 +173,14 @@ export class Notifier {
 }
 
 /** What is sent of a notification, by its target's form. */
-const NOTIFICATION_FORMATS: Readonly<
-  Record<
-    NotificationForm,
-    (
-      notice: FillrateNotification,
-      secrets: readonly string[],
-    ) => { readonly body: string; readonly headers: Readonly<Record<string, string>> }
-  >
-> = {
-  json: (notice, secrets) => {
-    const body = JSON.stringify(notice)
-    const now = Math.floor(Date.now() / 1_000)
-    return { body, headers: signNotification(body, notice.event_id, now, secrets) }
-  },
-  slack: (notice) => ({ body: JSON.stringify({ text: toSlackText(notice) }), headers: {} }),
-}
-
-/**
- * The headers of the Standard Webhooks specification (standardwebhooks.com, read on 2026-11-22), for which there are
- * verifiers in most languages: the signature covers the time, so that an old notification cannot be sent again.
- * @param timestamp seconds since the epoch
- */
-export function signNotification(
-  body: string,
-  eventId: string,
-  timestamp: number,
-  secrets: readonly string[],
-): Record<string, string> {
-  const sign = (secret: string): string => {
-    const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice('whsec_'.length), 'base64') : secret
-    return `v1,${createHmac('sha256', key).update(`${eventId}.${timestamp}.${body}`).digest('base64')}`
-  }
-  const head = { 'webhook-id': eventId, 'webhook-timestamp': String(timestamp) }
-  return secrets.length === 0 ? head : { ...head, 'webhook-signature': secrets.map(sign).join(' ') }
+const NOTIFICATION_FORMATS: Readonly<Record<NotificationForm, (notice: FillrateNotification) => object>> = {
+  json: (notice) => notice,
+  slack: (notice) => ({ text: toSlackText(notice) }),
 }
 
 /** @returns null if accepted, else the reason */
 async function postNotification(
   url: string,
-  headers: Record<string, string>,
   body: string,
   proxies: ProxySettings | undefined,
 ): Promise<string | null> {
@@ -232,7 +188,7 @@ async function postNotification(
   try {
     const { statusCode, body: answer } = await request(url, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
+      headers: { 'content-type': 'application/json' },
       body,
       signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(dispatcher && { dispatcher }),

@@ -158,13 +158,9 @@ export class Scheduler {
   ): Promise<void> {
     const { db, log, leaseMs } = this.#deps
     const { schedule, at, attempts, request } = claimed
-    if (request === null)
-      log.info({ event: 'scheduled_run_started', schedule, at, attempts }, 'scheduled run started')
-    else
-      log.info(
-        { event: 'request_started', request: request.id, by: request.by, attempts },
-        'requested run started',
-      )
+    // A requested run names who requested it.
+    const about = { schedule, at, ...(request !== null && { by: request.by }) }
+    log.info({ event: 'scheduled_run_started', ...about, attempts }, 'scheduled or requested run started')
     const lost = new AbortController()
     const timer = setInterval(() => {
       scheduledRuns.extendScheduledRun(db, claimed, leaseMs).then(
@@ -201,13 +197,7 @@ export class Scheduler {
         )
     } catch (error) {
       const reason = describeError(error)
-      if (request === null)
-        log.error({ event: 'scheduled_run_failed', schedule, at, reason }, 'scheduled run failed')
-      else
-        log.error(
-          { event: 'request_failed', request: request.id, by: request.by, reason },
-          'requested run failed',
-        )
+      log.error({ event: 'scheduled_run_failed', ...about, reason }, 'scheduled or requested run failed')
       await end(`failed: ${reason}`, 'failed').catch(() => {})
     } finally {
       clearInterval(timer)

@@ -161,7 +161,7 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
       title: `${sourceOf(condition)} is left out${afterDash(condition.details)}`,
       meaning:
         'Its table, or the rights to it, do not fit the configuration. The other sources are enriched; its answered rows wait, and are written without another call.',
-      mend: `${condition.details.mend ?? `\`fillrate check ${sourceOf(condition)}\` says what to do.`} Fillrate continues by itself within seconds; after a change of the configuration, send SIGHUP.`,
+      mend: `${condition.details.mend ?? `\`fillrate check ${sourceOf(condition)}\` says what to do.`} Fillrate continues by itself within seconds; after a change of the configuration, restart it.`,
       proof: `\`fillrate check ${sourceOf(condition)}\``,
     }),
   },
@@ -211,7 +211,7 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
     describe: ({ details }, now) => ({
       title: `Live sync has spent its budget of the day${details.limit === undefined ? '' : `: ${formatCount(details.limit)} ${details.unit ?? 'lookups'}`}`,
       meaning: `Live sync leaves ${details.waiting === undefined ? 'changes' : pluralize(details.waiting, 'change')} until midnight UTC${details.until === undefined ? '' : ` (${relativeTime(new Date(details.until), now)})`}; scheduled and manual runs look these rows up before.`,
-      mend: 'To continue now, raise the budget and send SIGHUP, or start a run.',
+      mend: 'To continue now, raise the budget and restart the daemon, or start a run.',
       proof: '`fillrate status`',
     }),
   },

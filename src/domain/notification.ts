@@ -28,12 +28,7 @@ export interface NotableCondition extends Condition {
   readonly endedAt: Date | null
   /** `began KEY`, `ended KEY` of each target that has accepted it. */
   readonly acceptedBy: readonly string[]
-  /** It has come back soon after an end that a target was notified of. */
-  readonly isBack: boolean
 }
-
-/** What comes and goes is notified of once, unless it has come back to stay. Milliseconds. */
-const RETURN_DELAY_MS = 5 * 60_000
 
 /**
  * What a target is to be notified of about a condition; null: of nothing. What ended before its begin was accepted is reported to no one.
@@ -45,17 +40,16 @@ export function findDueEvent(
   { key, on }: { readonly key: string; readonly on: readonly ConditionSeverity[] },
   now: number,
 ): 'began' | 'ended' | null {
-  const { since, endedAt, acceptedBy, isBack } = condition
+  const { since, endedAt, acceptedBy } = condition
   const isAccepted = acceptedBy.includes(`began ${key}`)
   if (endedAt !== null) return isAccepted && !acceptedBy.includes(`ended ${key}`) ? 'ended' : null
-  const delayMs = isBack ? RETURN_DELAY_MS : notifiedAfterMs(condition)
-  const isDue = on.includes(severityOf(condition)) && now - since.getTime() >= delayMs
+  const isDue = on.includes(severityOf(condition)) && now - since.getTime() >= notifiedAfterMs(condition)
   return isDue && !isAccepted ? 'began' : null
 }
 
 /** A condition that began, or, with `endedAt`, that is over. */
 export function toConditionNotification(
-  condition: Omit<NotableCondition, 'acceptedBy' | 'isBack'>,
+  condition: Omit<NotableCondition, 'acceptedBy'>,
   { environment, dashboardUrl }: NotificationOrigin,
   now: number,
 ): FillrateNotification {

@@ -79,11 +79,11 @@ function registerPages(
   server: FastifyInstance,
   options: DashboardOptions,
 ): Pick<DashboardDeps, 'readData' | 'readVerdict'> {
-  const { db } = options
-  const readData = cache(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
-  const verdict = cache(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
+  const { db, config } = options
+  const readData = cache(() => readDashboardData(db, config, Date.now()))
+  const verdict = cache(() => readVerdict(db, config.sources, options.observer()), { cost: 1 })
   const reasons = cache(() =>
-    countFailureReasons(db, { source: [...options.sources().keys()], states: null }, MAX_READ),
+    countFailureReasons(db, { source: Object.keys(config.sources), states: null }, MAX_READ),
   )
   const deps: DashboardDeps = {
     ...options,
@@ -202,7 +202,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().outage)
     })
     const read = registerPages(closed, options)
-    const status = cache(() => createStatusReport(options.db, options.spendSettings()), {
+    const status = cache(() => createStatusReport(options.db, options.config), {
       minAgeMs: 5_000,
     })
     closed.get('/api/status', async () => ({
@@ -225,10 +225,10 @@ const METRICS_TIMEOUT_MS = 5_000
  *   answers
  */
 async function readMetrics(
-  { db, sources, log, observer }: DashboardServerOptions,
+  { db, config, log, observer }: DashboardServerOptions,
   { readData, readVerdict }: Pick<DashboardDeps, 'readData' | 'readVerdict'>,
 ): Promise<[MetricsInput | null, isUp: boolean]> {
-  const followed = listFollowed(sources())
+  const followed = listFollowed(config.sources)
   const read = async (): Promise<MetricsInput> => ({
     data: { ...(await readData()), conditions: (await readVerdict()).conditions },
     ...(await readStoredMetrics(db)),

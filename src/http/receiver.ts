@@ -7,30 +7,27 @@ import { toWebhookPath } from '../webhook/address.ts'
 import type { HttpServerOptions } from './server.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
-import { createWebhookReceiver, type ReceiveWebhook } from '../pipeline/receive.ts'
+import { createWebhookReceiver } from '../pipeline/receive.ts'
 import { pendingMigrations } from '../store/migrate.ts'
 import { UnusableSchemaError } from '../store/schema-errors.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
-import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { DashboardOptions } from './dashboard/page.ts'
 
-type ReceivingService = Pick<ConfigService, 'name' | 'adapter'>
-
 interface ReceivingConfig extends Pick<Config, 'serviceNames'> {
-  readonly services: readonly ReceivingService[]
+  readonly services: readonly Pick<ConfigService, 'name' | 'adapter'>[]
 }
 
 export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
   readonly log: Log
-  /** Whose services deliver; null while it is not known. A reload may change it. */
-  readonly config: () => ReceivingConfig | null
+  /** Whose services deliver. */
+  readonly config: ReceivingConfig
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
-  readonly dashboard: Pick<DashboardOptions, 'app' | 'metrics' | 'observer'> | null
+  readonly dashboard: Pick<DashboardOptions, 'app' | 'config' | 'metrics' | 'observer'> | null
 }
 
 export interface Receiver {
@@ -71,8 +68,6 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       },
       dashboard: dashboard && {
         ...dashboard,
-        sources: () => dashboard.app()?.mappings ?? new Map(),
-        spendSettings: () => dashboard.app()?.config ?? NO_SPEND_SETTINGS,
         db,
         log,
         tokens: environment.dashboardTokens,
@@ -99,42 +94,32 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
 function createReceivers(
   db: Database,
   environment: Environment,
-  config: ReceiverOptions['config'],
+  config: ReceivingConfig,
 ): Pick<HttpServerOptions, 'receive' | 'signature'> {
-  const all = [environment, ...Object.values(environment.services ?? {})]
-  // Without a secret nothing can be verified, so there is no webhook.
-  if (all.every(({ webhookSecrets }) => webhookSecrets.length === 0))
-    return { receive: null, signature: () => null }
-  const secretsOf = (name: string | null): readonly string[] =>
-    environmentOf(environment, name).webhookSecrets
-  const find = (path: string): ReceivingService | undefined =>
-    config()?.services.find(({ name }) => toWebhookPath(name) === path && secretsOf(name).length > 0)
-  const receivers = new Map<string, ReceiveWebhook>()
-  const open = (path: string, { name }: ReceivingService): ReceiveWebhook => {
-    const findAddress = (): string | null => {
-      const current = config()
-      return current && find(path) ? configuredAddress(name, current, environment) : null
-    }
-    const opened =
-      receivers.get(path) ??
-      createWebhookReceiver(
+  const receivers = new Map(
+    config.services.flatMap(({ name, adapter }) => {
+      const { webhookSecrets } = environmentOf(environment, name)
+      // Without a secret nothing can be verified, so there is no webhook.
+      if (webhookSecrets.length === 0) return []
+      const address = configuredAddress(name, config, environment)
+      const receive = createWebhookReceiver(
         db,
-        secretsOf(name),
-        () => find(path)?.adapter ?? null,
-        findOwnNumber(db, findAddress, name),
+        webhookSecrets,
+        adapter,
+        findOwnNumber(db, address, name),
         name,
       )
-    receivers.set(path, opened)
-    return opened
-  }
+      return [[toWebhookPath(name), { signature: adapter.signature, receive }] as const]
+    }),
+  )
+  if (receivers.size === 0) return { receive: null, signature: () => undefined }
   return {
     receive: async (post) => {
-      const path = post.service ?? toWebhookPath(null)
-      const service = find(path)
-      if (service === undefined) throw new Error('the configuration has changed')
-      return open(path, service)(post)
+      const receiver = receivers.get(post.service ?? toWebhookPath(null))
+      if (receiver === undefined) throw new Error('no service has this address')
+      return receiver.receive(post)
     },
-    signature: (path) => (config() === null ? null : find(path)?.adapter.signature),
+    signature: (path) => receivers.get(path)?.signature,
   }
 }
 
@@ -144,19 +129,16 @@ function createReceivers(
  */
 function findOwnNumber(
   db: Database,
-  addressOf: () => string | null,
+  address: string | null,
   name: string | null,
 ): () => Promise<number | null> {
-  const known = new Map<string, number>()
+  let known: number | undefined
   return async () => {
-    const address = addressOf()
     if (address === null && name === null) return null
-    const own = address ?? ''
     const isIt = (service: { readonly host: string; readonly name: string | null }): boolean =>
       address === null ? service.name === name : service.host === address
-    const id = known.get(own) ?? (await listServices(db)).find(isIt)?.id
-    if (id !== undefined) known.set(own, id)
-    return id ?? null
+    known ??= (await listServices(db)).find(isIt)?.id
+    return known ?? null
   }
 }
 

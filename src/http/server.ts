@@ -18,8 +18,8 @@ export interface HttpServerOptions {
   readonly port: number
   /** Null without a secret: deliveries cannot be verified, so there is no webhook. */
   readonly receive: ReceiveWebhook | null
-  /** How the service of a path signs its deliveries; null while that is not known, undefined: there is no such service. */
-  readonly signature: (service: string) => Service['signature'] | null | undefined
+  /** How the service of a path signs its deliveries; undefined: there is no such service. */
+  readonly signature: (service: string) => Service['signature'] | undefined
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Why the process is not ready; null if it is. */
@@ -117,11 +117,7 @@ const RETRY_AFTER_S = '5'
 
 interface WebhookRouteOptions {
   readonly receive: ReceiveWebhook
-  /**
-   * How the service of this path signs its deliveries; null while that is not known: its sender retries. Undefined: there is no such
-   * service.
-   */
-  readonly signature: (service: string) => Service['signature'] | null | undefined
+  readonly signature: HttpServerOptions['signature']
   /** Notified when a delivery is stored, so that it is settled at once. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Called for a delivery that could not be stored; its sender retries. */
@@ -163,7 +159,6 @@ function registerWebhook(server: FastifyInstance, options: WebhookRouteOptions):
     scope.addHook<{ Params: WebhookParams }>('onRequest', async (request, reply) => {
       const signature = options.signature(request.params.service)
       if (signature === undefined) throw new RequestError(404, 'no service has this address')
-      if (signature === null) throw new RequestError(503, 'starting, please retry')
       checkProof(request.raw, request.params.token ?? null, signature)
       checkHeaders(request.raw)
       // Not when the body is complete: until it is stored, it occupies more memory than its size.

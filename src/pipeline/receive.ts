@@ -8,7 +8,7 @@ import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { verifyJobAddress } from '../webhook/address.ts'
-import { normalizeDelivery, parseReceived, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
+import { normalizeDelivery, parseEnvelope, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
 
 /** One POST to the webhook, as received. */
@@ -38,14 +38,13 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * Creates the receiver: verify, store, acknowledge. Deliveries are settled later by any process, so the
  * acknowledgement does not wait for that and is always true. Concurrent deliveries share an INSERT. Rejects if
  * Postgres does not store the delivery: the sender must then retry.
- * @param currentService a reload may change it; null: not known yet
  * @param serviceId its number; null: not known here, or not called yet
  * @param name of one of several services; null: the only one
  */
 export function createWebhookReceiver(
   db: Database,
   secrets: readonly string[],
-  currentService: () => Service | null,
+  service: Service,
   serviceId: () => Promise<number | null>,
   name: string | null = null,
 ): ReceiveWebhook {
@@ -58,8 +57,6 @@ export function createWebhookReceiver(
     { maxItems: 50, gatherMs: () => (performance.now() - lastAt < BUSY_MS ? GATHER_MS : 0) },
   )
   return async (post) => {
-    const service = currentService()
-    if (service === null) throw new Error('the configuration is not read yet')
     if (!verifyPost(post, secrets, service)) return 'bad_signature'
     const number = await serviceId()
     // No job can be for one of several services that was never called.
@@ -177,7 +174,7 @@ function describeDelivery(
   const content = text ?? received
   const ids = { content: toDigest(content, from), contentForJob: toDigest(content, from, job?.toLowerCase()) }
   const parsed =
-    body === null ? { ok: false as const, reason: failure, eventId: null } : parseReceived(text ?? body)
+    body === null ? { ok: false as const, reason: failure, eventId: null } : parseEnvelope(text ?? body)
   if (parsed.ok)
     return {
       ...ids,

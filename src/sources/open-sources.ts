@@ -25,20 +25,16 @@ type Mappings = Readonly<Record<string, SourceMapping>>
 
 /**
  * Opens each source. One that does not fit its table is left out, so that the others run.
- * @throws SourceProblems if none fits, or one is required to
+ * @throws SourceProblems if none fits
  */
-export async function openSources(
-  db: Db,
-  mappings: Mappings,
-  isRequired: (mapping: SourceMapping) => boolean = () => false,
-): Promise<OpenedSources> {
+export async function openSources(db: Db, mappings: Mappings): Promise<OpenedSources> {
   const opened: (readonly Source[])[] = []
   const brokenSources = new Map<string, BrokenSource>()
   for (const mapping of Object.values(mappings))
     try {
       opened.push(await openSteps(db, mapping))
     } catch (error) {
-      if (!(error instanceof SourceProblems) || isRequired(mapping)) throw error
+      if (!(error instanceof SourceProblems)) throw error
       brokenSources.set(mapping.name, { mapping, problems: error.problems })
     }
   if (opened.length === 0 && brokenSources.size > 0)

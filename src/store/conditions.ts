@@ -18,9 +18,9 @@ export interface StoredCondition extends NotableCondition {
 }
 
 /** SQL: a stored condition `c`. */
-const storedSql = (isBack: RawBuilder<boolean> = sql`false`) => sql`
+const STORED = sql`
   c.id, c.kind, c.service, c.source, c.details, c.began_at as since, c.seen_at as "seenAt", c.ended_at as "endedAt",
-  c.accepted_by as "acceptedBy", ${isBack} as "isBack"`
+  c.accepted_by as "acceptedBy"`
 
 /** The conditions that hold now, in the order of their kinds, then the oldest first. They are right even where no process records them. */
 export async function readConditions(db: Database, observer: Observer): Promise<Condition[]> {
@@ -62,7 +62,7 @@ export async function recordConditions(db: Database, observer: Observer): Promis
         select kind, service, source, details, since, now() from shown where id is null
         returning *
       )
-      select ${storedSql()} from (select * from ended union all select * from begun) c
+      select ${STORED} from (select * from ended union all select * from begun) c
        order by id`.execute(tx)
     return rows.filter(isKnown)
   })
@@ -84,7 +84,7 @@ export async function reportCondition(
   if (details === null) {
     const { rows } = await sql<StoredCondition>`
       update fillrate.conditions c set ended_at = now() where ${isSame} and is_reported
-      returning ${storedSql()}`.execute(db)
+      returning ${STORED}`.execute(db)
     return rows.filter(isKnown)
   }
   const { rows } = await sql<StoredCondition & { isNew: boolean }>`
@@ -92,7 +92,7 @@ export async function reportCondition(
     values (${kind}, ${source}, ${JSON.stringify(details)}::jsonb, now(), now(), true)
     on conflict (kind, coalesce(service, ''), coalesce(source, '')) where ended_at is null
       do update set seen_at = now(), details = excluded.details, is_reported = true
-    returning ${storedSql()}, c.xmax = 0 as "isNew"`.execute(db)
+    returning ${STORED}, c.xmax = 0 as "isNew"`.execute(db)
   return rows.flatMap(({ isNew, ...condition }) => (isNew ? condition : []))
 }
 
@@ -136,20 +136,9 @@ export async function recordOutage(
   })
 }
 
-/** Whether it has come back within ten minutes of an end that a target was notified of. */
-const IS_BACK = sql<boolean>`exists (
-  select
-    from fillrate.conditions former
-   where former.kind = c.kind
-     and former.service is not distinct from c.service
-     and former.source is not distinct from c.source
-     and former.accepted_by <> '{}'
-     and former.ended_at between c.began_at - interval '10 minutes' and c.began_at
-)`
-
 /** The conditions of which a target may have to be notified: open, or over since a day at most, the oldest first. */
 export const listNotable = (db: Connection): Promise<StoredCondition[]> =>
-  listStored(db, sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`, IS_BACK)
+  listStored(db, sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`)
 
 /** The conditions that are recorded as open. */
 export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =>
@@ -159,13 +148,9 @@ export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =
 export const listRecentConditions = (db: Connection, limit: number): Promise<StoredCondition[]> =>
   listStored(db, sql`order by began_at desc, id desc limit ${limit}`)
 
-async function listStored(
-  db: Connection,
-  which: RawBuilder<unknown>,
-  isBack?: RawBuilder<boolean>,
-): Promise<StoredCondition[]> {
+async function listStored(db: Connection, which: RawBuilder<unknown>): Promise<StoredCondition[]> {
   const { rows } = await sql<StoredCondition>`
-    select ${storedSql(isBack)} from fillrate.conditions c ${which}`.execute(db)
+    select ${STORED} from fillrate.conditions c ${which}`.execute(db)
   return rows.filter(isKnown)
 }
 

@@ -7,7 +7,6 @@ import { readOne } from './sql.ts'
 export interface JobGroup {
   readonly state: JobState
   readonly jobs: number
-  readonly emails: number
   /** When the oldest of them was created. */
   readonly oldest: Date
   /** The first deadline of the jobs that wait for a delivery; null if none does. */
@@ -17,7 +16,7 @@ export interface JobGroup {
 /** Jobs by state; unfinished ones come first. */
 export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   const { rows } = await sql<JobGroup>`
-    select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
+    select state, count(*) as jobs, min(created_at) as oldest,
            min(deadline_at) filter (where finished_at is null) as deadline
       from fillrate.jobs group by state
      order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'unread', 'failed', 'rejected', 'completed'],

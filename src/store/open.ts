@@ -420,7 +420,6 @@ export interface Schema {
     seen_at: Generated<Date>
     refused: string | null
     refused_at: Date | null
-    problem: string | null
   }
   'fillrate.audit_events': {
     id: Generated<number>

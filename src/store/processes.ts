@@ -7,7 +7,7 @@ import { whileSupported, type Connection } from './transaction.ts'
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']
 
-/** A process, with the configuration that it has loaded. A reload replaces it by another one with the same `pid`. */
+/** A process, with the configuration that it has loaded. */
 export interface FillrateProcess {
   /** Identifies it in leases; unique for each start. */
   readonly owner: string
@@ -24,9 +24,6 @@ export interface FillrateProcess {
 }
 
 export interface ListedProcess extends FillrateProcess {
-  readonly configLoadedAt: Date
-  /** Why it works with an earlier configuration than it was given last; null: it does not. */
-  readonly problem: string | null
   readonly seenAt: Date
   /** It has reported within the last half minute. */
   readonly isAlive: boolean
@@ -72,11 +69,6 @@ export async function reportRefusal(db: Database, owner: string, refused: string
     .execute()
 }
 
-/** Reports why a process works with an earlier configuration than it was given; null: it does not. */
-export async function reportProblem(db: Database, owner: string, problem: string | null): Promise<void> {
-  await updateProcess(db, owner).set({ problem }).execute()
-}
-
 const updateProcess = (db: Database, owner: string) =>
   db.updateTable('fillrate.processes').where('owner', '=', owner)
 
@@ -93,8 +85,8 @@ export async function deleteSilent(db: Connection): Promise<void> {
 export async function listProcesses(db: Connection): Promise<ListedProcess[]> {
   const { rows } = await sql<ListedProcess>`
     select p.owner, p.role, p.host, p.pid, p.version, p.node_version as "nodeVersion", p.config,
-           p.config_path as "configPath", p.started_at as "startedAt", p.config_loaded_at as "configLoadedAt",
-           p.seen_at as "seenAt", p.problem, p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
+           p.config_path as "configPath", p.started_at as "startedAt",
+           p.seen_at as "seenAt", p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
            coalesce((select jsonb_agg(l.scope order by l.scope) from fillrate.leases l
                       where l.owner = p.owner and ${isHeldSql(sql`l.leased_until`)}), '[]') as leases
       from fillrate.processes p order by p.started_at, p.owner`.execute(db)

@@ -51,48 +51,13 @@ type ParsedEnvelope =
  * @param body text has been bytes in UTF-8
  */
 export function parseEvent(body: Buffer | string): ParsedEvent {
-  const envelope = (typeof body === 'string' ? takeRemembered(body) : null) ?? parseEnvelope(body)
+  const envelope = parseEnvelope(body)
   if (!envelope.ok) return envelope
   const { eventId, jobId, status, results, stated } = envelope
   const items = results.map(parseResultItem)
   if (stated === null) return { ok: true, event: { eventId, jobId, status, results: items } }
   const costed = items.map((item, n) => ({ ...item, credits: stated.results[n] ?? null }))
   return { ok: true, event: { eventId, jobId, status, results: costed, credits: stated.job } }
-}
-
-/** What was received and will be settled in a moment, most likely by this process, by its body. */
-const remembered = new Map<string, { readonly envelope: ParsedEnvelope; readonly at: number }>()
-/** Of the bodies in all, in characters. */
-let rememberedLength = 0
-
-/** Characters. As objects, records take some five times as much memory, and lists of empty objects twenty times. */
-const MAX_REMEMBERED = 4 * 2 ** 20
-
-/** Milliseconds. What is not settled by then is a duplicate, or another process settles it. */
-const MAX_REMEMBERED_MS = 10_000
-
-/**
- * Parses the body of a delivery that is to be stored, and remembers the result for the `parseEvent` of the same text.
- * A redacted body that is stored in its place is another text.
- */
-export function parseReceived(body: Buffer | string): ParsedEnvelope {
-  const envelope = parseEnvelope(body)
-  if (!envelope.ok || typeof body !== 'string' || body.length > MAX_REMEMBERED) return envelope
-  takeRemembered(body)
-  const now = performance.now()
-  remembered.set(body, { envelope, at: now })
-  rememberedLength += body.length
-  for (const [oldest, { at }] of remembered) {
-    if (rememberedLength <= MAX_REMEMBERED && now - at < MAX_REMEMBERED_MS) break
-    takeRemembered(oldest)
-  }
-  return envelope
-}
-
-function takeRemembered(body: string): ParsedEnvelope | null {
-  const envelope = remembered.get(body)?.envelope ?? null
-  if (remembered.delete(body)) rememberedLength -= body.length
-  return envelope
 }
 
 /** The same without reading the results: whether they can be read does not depend on what is in them. */

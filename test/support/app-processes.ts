@@ -55,7 +55,7 @@ export const openTestServer = (options: Partial<HttpServerOptions>): Promise<Htt
     host: '127.0.0.1',
     port: 0,
     receive: null,
-    signature: () => null,
+    signature: () => undefined,
     deliveries: { notify: () => {} },
     notReadyReason: async () => null,
     dashboard: null,

@@ -29,7 +29,6 @@ interface LogLine {
 interface Daemon {
   readonly url: string
   readonly toDatabase: Cable
-  reload(config: unknown): void
   stop(): Promise<void>
 }
 
@@ -89,9 +88,10 @@ export class DayOnCall {
 
   /** Starts a daemon, as a user whose password is its name. It has loaded its configuration, unless it has to wait for the schema. */
   async start(
-    first: unknown,
+    given: unknown,
     { isWaiting = false, user }: { readonly isWaiting?: boolean; readonly user?: string } = {},
   ): Promise<Daemon> {
+    const config = parseConfig(given, null)
     const toDatabase = await new Cable(this.database.url).plug()
     const url = new URL(toDatabase.through(this.database.url))
     if (user !== undefined) Object.assign(url, { username: user, password: user })
@@ -103,27 +103,18 @@ export class DayOnCall {
     const stop = new AbortController()
     const listening = Promise.withResolvers<string>()
     const loaded = Promise.withResolvers<void>()
-    let current = first
-    let onReload = (): void => {}
     const ended = runDaemon({
       environment,
       log,
       signal: stop.signal,
-      onReload: (listener) => {
-        onReload = listener
-      },
-      readConfig: async () => parseConfig(current, null),
-      open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
+      config,
+      open: (state) => openApp({ config, environment, log, state }),
       onListening: (listens) => listening.resolve(listens ?? ''),
-      onConfig: () => loaded.resolve(),
+      onReady: () => loaded.resolve(),
     })
     const daemon: Daemon = {
       url: await listening.promise,
       toDatabase,
-      reload: (next) => {
-        current = next
-        onReload()
-      },
       stop: async () => {
         stop.abort()
         await ended

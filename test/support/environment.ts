@@ -67,7 +67,6 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   dashboardUrl: null,
   name: null,
   notifyUrl: null,
-  notifySecrets: [],
   logLevel: 'silent',
   maxConnections: MAX_TEST_CONNECTIONS,
 })

@@ -20,12 +20,7 @@ export interface MemoryReport {
 const task = JSON.parse(process.argv[2] ?? '') as ReceiverTask
 const db = openDatabase({ url: task.databaseUrl, max: 4 })
 const server = await openTestServer({
-  receive: createWebhookReceiver(
-    db,
-    [task.secret],
-    () => BUILT_IN_SERVICE,
-    async () => null,
-  ),
+  receive: createWebhookReceiver(db, [task.secret], BUILT_IN_SERVICE, async () => null),
   signature: () => BUILT_IN_SERVICE.signature,
 })
 process.on('message', () => {

@@ -153,18 +153,17 @@ async function openSources(
   db: Database,
   call: CliCall,
 ): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
-  const { toOneLine } = await import('../../daemon/reload.ts')
   const { resolveSource } = await import('../../sources/source.ts')
-  const { SourceProblems } = await import('../../sources/problems.ts')
+  const { squashText, summarizeProblems } = await import('../../sources/problems.ts')
   const config = await readConfigOrProblems(call)
   if (config instanceof ConfigProblems)
-    return { sources: [], unopened: [{ source: 'the configuration', reason: toOneLine(config) }] }
+    return { sources: [], unopened: [{ source: 'the configuration', reason: squashText(config.message) }] }
   const sources: Source[] = []
   const unopened: UnsearchedSource[] = []
   for (const mapping of Object.values(asReviewed(config.sources))) {
     const { source, problems } = await resolveSource(db, mapping)
     if (source !== null && problems.length === 0) sources.push(source)
-    else unopened.push({ source: mapping.name, reason: toOneLine(new SourceProblems(problems)) })
+    else unopened.push({ source: mapping.name, reason: summarizeProblems(problems).problem })
   }
   return { sources, unopened }
 }

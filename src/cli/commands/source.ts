@@ -9,7 +9,7 @@ export const sourceCommand = defineCommand(
     .description(
       'What Fillrate keeps under OLD gets the name NEW, so that nothing is looked up again, and runs can still ' +
         'be explained and undone. Your own tables are not changed, but for the names of the triggers of live sync. ' +
-        'Reload or stop processes that know the old name first.',
+        'Stop processes that know the old name first.',
     )
     .addArgument(new Argument('<rename>', 'what to do').choices(['rename']))
     .argument('<OLD>', 'a name that is no longer in the configuration')

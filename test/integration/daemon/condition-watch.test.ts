@@ -1,9 +1,10 @@
 import pino from 'pino'
 import { sql } from 'kysely'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
 import { ConditionTicker, startConditionWatch, ProcessState } from '../../../src/daemon/condition-watch.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
+import { toOutageCondition } from '../../../src/domain/condition.ts'
 import { listOpenConditions, listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
 import { openDatabase, type Database } from '../../../src/store/open.ts'
 import {
@@ -351,17 +352,20 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
   const start = (delayMs?: number) => {
     const own = new ProcessState()
     const targets: NotifyTarget[] = [{ url: target.url, form: 'json', on: ['error'] }]
-    const origin = { environment: null, dashboardUrl: null, owner: own.owner, speaker: own.speaker }
-    const notifier = new Notifier({ ...origin, targets, url: null, secrets: [], log })
+    const origin = { environment: null, dashboardUrl: null, owner: own.owner }
+    const notifier = new Notifier({ ...origin, targets, url: null, log })
+    const sent = vi.spyOn(notifier, 'send')
     const options = { db: database.db, log, state: own, schedules: () => null, notifier: () => notifier }
-    return { own, watch: startConditionWatch({ ...options, ...(delayMs !== undefined && { delayMs }) }) }
+    const watch = startConditionWatch({ ...options, ...(delayMs !== undefined && { delayMs }) })
+    return { own, notifier, sent, watch }
   }
-  const outage = Date.now() + 1_000
   const daemon = start()
   await expect.poll(() => currentLeaseOwner(database.db, 'notify')).toBe(daemon.own.owner)
   const run = start(60_000)
-  await expect.poll(() => run.own.speaker.speaksOf(outage)).toBe(false)
-  expect(daemon.own.speaker.speaksOf(outage)).toBe(true)
+  await expect.poll(() => run.sent.mock.settledResults.at(0)?.type).toBe('fulfilled')
+  const away = toOutageCondition({ details: {}, forMs: 31_000 }, Date.now())
+  expect(await run.notifier.notifyOfOutage(away, [])).toEqual([])
+  expect(await daemon.notifier.notifyOfOutage(away, [])).toHaveLength(1)
   for (const { watch } of [run, daemon]) await watch.stop()
   expect(await currentLeaseOwner(database.db, 'notify')).toBe(null)
   const alone = start(60_000)
@@ -369,5 +373,5 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
     `insert into fillrate.conditions (kind, service, details, began_at, seen_at, is_reported) values ('key_refused', 'acme', '{}', now(), now(), true)`,
   )
   await alone.watch.stop()
-  expect(received).toEqual(['condition_began'])
+  expect(received).toEqual(['condition_began', 'condition_began'])
 })

@@ -74,14 +74,10 @@ test('what the database, the schedule and the configuration can do wrong is seen
     `insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
      values (gen_random_uuid(), 'forgotten', 'submitted', 1, '{0}', now() - interval '1 day', now() - interval '1 minute')`,
   )
-  day.daemons[1]?.reload({ ...config, budget: -1 })
   // A daemon of the next version is started before its migration.
   const applied = await day.query('delete from fillrate.migrations returning *')
   const next = await day.start(config, { isWaiting: true })
   await day.see('late', 'jobs_overdue')
-  await expect
-    .poll(() => day.query('select from fillrate.processes where problem is not null'))
-    .toHaveLength(1)
   await expect
     .poll(() => day.logged('condition_began', 'database_away'))
     .toMatchObject([{ reason: expect.stringContaining('does not fit this version') }])
@@ -93,11 +89,9 @@ test('what the database, the schedule and the configuration can do wrong is seen
     'insert into fillrate.migrations select * from jsonb_populate_recordset(null::fillrate.migrations, $1)',
     [JSON.stringify(applied)],
   )
-  day.daemons[1]?.reload(config)
   await day.query(`delete from fillrate.scheduled_runs where schedule = 'former'`)
   // Its bulk job is delivered, which ends the overdue one as well.
   await day.over('late', 'jobs_overdue')
-  await expect.poll(() => day.query('select from fillrate.processes where problem is not null')).toEqual([])
   await expect.poll(() => day.logged('condition_ended', 'database_away')).toHaveLength(1)
   expect((await fetch(`${next.url}/readyz`)).status).toBe(200)
   day.daemons.splice(day.daemons.indexOf(next), 1)

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
-import { Notifier, Speaker } from '../../../src/daemon/notifier.ts'
+import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/report/notification.ts'
 import { type Condition, type ConditionKind, toOutageCondition } from '../../../src/domain/condition.ts'
 import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
@@ -10,7 +10,6 @@ import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 interface Received {
   readonly path: string
-  readonly id: string | undefined
   readonly body: FillrateNotification & { readonly text?: string }
 }
 
@@ -23,9 +22,8 @@ const lines: { readonly event: string }[] = []
 const log = pino({ level: 'debug' }, { write: (line) => lines.push(JSON.parse(line) as { event: string }) })
 
 beforeAll(async () => {
-  target = await startLoopback(({ url, headers, body }, response) => {
-    const id = headers['webhook-id'] as string | undefined
-    received.push({ path: url, id, body: JSON.parse(body) as Received['body'] })
+  target = await startLoopback(({ url, body }, response) => {
+    received.push({ path: url, body: JSON.parse(body) as Received['body'] })
     response.writeHead(answers.shift() ?? 200).end()
   })
 })
@@ -37,15 +35,11 @@ beforeEach(async () => {
   await database.query('truncate fillrate.conditions, fillrate.leases, fillrate.runs cascade')
 })
 
-const open = (...targets: Partial<NotifyTarget>[]): Notifier => openIn(new Speaker(), ...targets)
-/** Of a process that notifies, or not, as is known of it. */
-const openIn = (speaker: Speaker, ...targets: Partial<NotifyTarget>[]): Notifier =>
+const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
   new Notifier({
-    speaker,
     owner: 'test',
     targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
     url: null,
-    secrets: ['a secret of the receiver'],
     environment: 'production',
     dashboardUrl: 'https://fillrate.example.com',
     log,
@@ -78,21 +72,17 @@ test('a condition is reported once, and so is its end, however many processes se
       condition: { kind: 'key_refused', service: 'acme', source: null },
     },
   })
-  expect(received[0]?.id).toBe(received[0]?.body.event_id)
   expect(received[1]?.body.duration_ms).toBeGreaterThanOrEqual(0)
 })
 
-test('by default only what needs a person; each target gets its own form, under one event_id', async () => {
+test('by default only what needs a person; each target gets its own form', async () => {
   const notifier = open({}, { url: `${target.url}/slack`, form: 'slack', on: ['error', 'warning'] })
   await begin('key_refused')
   await begin('budget_used')
   await notifier.send(database.db)
   expect(received.map(({ path }) => path).toSorted()).toEqual(['/hook', '/slack', '/slack'])
   const slack = received.filter(({ path }) => path === '/slack')
-  expect(slack.map(({ body, id }) => [Object.keys(body), id])).toEqual([
-    [['text'], undefined],
-    [['text'], undefined],
-  ])
+  expect(slack.map(({ body }) => Object.keys(body))).toEqual([['text'], ['text']])
 })
 
 test('an address that is listed twice gets the topics of both, each once', async () => {
@@ -115,30 +105,6 @@ test('what ends within a minute by itself reaches no one; what lasts is reported
   await end()
   expect(await notifier.send(database.db)).toBe(1)
   expect(events()).toEqual(['condition_began', 'condition_ended'])
-})
-
-test('what comes and goes is reported once, and again only if it has come back to stay', async () => {
-  const notifier = open({})
-  for (let n = 0; n < 4; n++) {
-    await begin('key_refused')
-    await notifier.send(database.db)
-    await end()
-    await notifier.send(database.db)
-  }
-  expect(events()).toEqual(['condition_began', 'condition_ended'])
-  await begin('key_refused')
-  await database.query(
-    `update fillrate.conditions set began_at = began_at - interval '301 s', ended_at = ended_at - interval '301 s'`,
-  )
-  await notifier.send(database.db)
-  await end()
-  await notifier.send(database.db)
-  expect(events().slice(2)).toEqual(['condition_began', 'condition_ended'])
-  // Later it is news.
-  await pass('11 min')
-  await begin('key_refused')
-  await notifier.send(database.db)
-  expect(events()).toHaveLength(5)
 })
 
 test('a notification has the figures of when it is sent, and an end none of before', async () => {
@@ -204,25 +170,17 @@ test('a process that takes over during an outage leaves it to the one that notif
   expect(await speaker.notifyOfOutage(away(31_000), [])).toEqual([])
 })
 
-test('a configuration that is loaded anew notifies of no outage that is another process’s', async () => {
-  const speakers = [new Speaker(), new Speaker()] as const
-  for (const speaker of speakers) await openIn(speaker, {}).send(database.db)
-  const reloaded = speakers.map((speaker) => openIn(speaker, {}))
-  // It keeps its lease, too: without, neither would speak of what begins next.
-  for (const one of reloaded) await one.send(database.db)
-  const acceptedBy = await Promise.all(reloaded.map((one) => one.notifyOfOutage(away(31_000), [])))
-  expect(acceptedBy.map((accepted) => accepted.length)).toEqual([1, 0])
-})
-
 test('a process whose lease had run out speaks of what begins from its next one on', async () => {
-  const speaker = new Speaker()
-  const notifier = openIn(speaker, {})
+  const notifier = open({})
   await notifier.send(database.db)
   vi.setSystemTime(Date.now() + 120_000)
   onTestFinished(() => void vi.useRealTimers())
   await notifier.send(database.db)
-  expect(speaker.speaksOf(Date.now() - 60_000)).toBe(false)
-  expect(speaker.speaksOf(Date.now())).toBe(true)
+  expect(await notifier.notifyOfOutage(away(60_000), [])).toEqual([])
+  vi.setSystemTime(Date.now() + 20_000)
+  await notifier.send(database.db)
+  vi.setSystemTime(Date.now() + 15_000)
+  expect(await notifier.notifyOfOutage(away(31_000), [])).toHaveLength(1)
 })
 
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {
@@ -236,7 +194,7 @@ test('a target that fails is tried again with the same event_id, and an end with
     await notifier.send(database.db)
   }
   expect(events()).toEqual(['condition_began', 'condition_began', 'condition_began'])
-  expect(new Set(received.map(({ id }) => id)).size).toBe(1)
+  expect(new Set(received.map(({ body }) => body.event_id)).size).toBe(1)
   expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
     { host: new URL(target.url).host, attempts: 1, reason: 'HTTP 500' },
     { attempts: 2, reason: 'HTTP 404' },
@@ -271,7 +229,7 @@ test('a process that dies leaves what it has not noted to the next one, which wa
   await database.query(`update fillrate.leases set leased_until = now() - interval '1 s'`)
   expect(await next.send(database.db)).toBe(1)
   expect(await next.send(database.db)).toBe(0)
-  expect(new Set(received.map(({ id }) => id)).size).toBe(1)
+  expect(new Set(received.map(({ body }) => body.event_id)).size).toBe(1)
 })
 
 test('an end is sent for a day', async () => {
@@ -288,5 +246,5 @@ test('four processes send a hundred notifications, each once', async () => {
   for (let n = 0; n < 100; n++) await begin('run_failed', { source: `source ${n}` })
   await Promise.all(processes.map((one) => one.send(database.db)))
   expect(received).toHaveLength(100)
-  expect(new Set(received.map(({ id }) => id)).size).toBe(100)
+  expect(new Set(received.map(({ body }) => body.event_id)).size).toBe(100)
 })

@@ -298,16 +298,6 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
   )
 })
 
-test('a run that failed before it picked a row has not found nothing to do', async () => {
-  await day.query(
-    `insert into fillrate.runs (trigger, sources, state, reason, owner, lease_token, leased_until, finished_at, options, totals)
-     select 'manual', '{accounts}', 'failed', 'no', 'x', gen_random_uuid(), now(), now(), options, '{"status": "failed", "rows": {"picked": 0, "enriched": 0}}'
-       from fillrate.runs order by id limit 1`,
-  )
-  await expect.poll(() => readWords('/')).toMatch(/Run \d+ failed [\d.]+ m?s ago \./)
-  expect(await readWords('/')).not.toContain('found nothing')
-})
-
 test('a run has one outcome and one number of lookups, on every page', async () => {
   const report = await withApp(
     (app) => app.run(runRequest({ sources: ['contacts'], budget: 5, signal })),

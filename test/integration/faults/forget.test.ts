@@ -72,7 +72,7 @@ const post = (event: object): Promise<string> => {
   const receive = createWebhookReceiver(
     harness.database.db,
     [webhookSecret],
-    () => BUILT_IN_SERVICE,
+    BUILT_IN_SERVICE,
     async () => null,
   )
   return receive({ body, signature: signWebhook(body, webhookSecret), job: null })
@@ -354,7 +354,7 @@ test('sources that cannot be searched are named, the rest is erased, and the com
   const email = 'person41@example.com'
   const ended = await cli.run('forget', '--email', email, '--yes')
   expect(ended.code).toBe(1)
-  expect(ended.stdout).toMatch(/not searched: broken \(sources\.broken\.outputs\.gone: found 'gone'/)
+  expect(ended.stdout).toMatch(/not searched: broken \(outputs\.gone: /)
   expect(ended.stdout).toContain('not searched: failing (invalid input syntax for type integer (22P02))')
   expect(ended.stdout).toContain('run the same command again')
   expect(await mentions(email)).toEqual({})

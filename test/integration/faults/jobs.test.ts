@@ -45,7 +45,7 @@ const deliver = (changes: object, path: string | null): Promise<WebhookReceipt> 
   return createWebhookReceiver(
     harness.database.db,
     [secret],
-    () => BUILT_IN_SERVICE,
+    BUILT_IN_SERVICE,
     async () => null,
   )({
     body,

@@ -63,7 +63,7 @@ const deliver = (
   return createWebhookReceiver(
     database.db,
     [SECRET],
-    () => service,
+    service,
     async () => from.number,
     from.name,
   )({ body, signature, job: path })

@@ -46,7 +46,6 @@ describe('a command', () => {
         wait: 30 * 60_000,
         backfill: false,
         dryRun: false,
-        exitZeroOn: [],
       },
     })
   })

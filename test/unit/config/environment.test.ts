@@ -22,7 +22,6 @@ const variables = [
   'FILLRATE_DASHBOARD_URL',
   'FILLRATE_ENVIRONMENT',
   'FILLRATE_NOTIFY_URL',
-  'FILLRATE_NOTIFY_SECRET',
   'LOG_LEVEL',
 ]
 
@@ -81,7 +80,6 @@ describe('the environment', () => {
       FILLRATE_DASHBOARD_URL: 'https://ops.example.com/fillrate/',
       FILLRATE_ENVIRONMENT: 'production, EU',
       FILLRATE_NOTIFY_URL: 'https://hooks.example.com/T0/B0?x=1',
-      FILLRATE_NOTIFY_SECRET: 'one,two',
       LOG_LEVEL: 'DEBUG',
     })
     expect(environment).toEqual({
@@ -102,7 +100,6 @@ describe('the environment', () => {
       dashboardUrl: 'https://ops.example.com/fillrate',
       name: 'production, EU',
       notifyUrl: 'https://hooks.example.com/T0/B0?x=1',
-      notifySecrets: ['one', 'two'],
       logLevel: 'debug',
     })
   })
@@ -269,7 +266,6 @@ describe('the variables of services with names', () => {
     FILLRATE_ACME_WEBHOOK_SECRET: 'acme-secret',
     FILLRATE_PEOPLE_DATA_2_API_KEY: 'pdl-key',
     FILLRATE_PUBLIC_URL: 'https://fillrate.example.com',
-    FILLRATE_NOTIFY_SECRET: 'notify-secret',
   }
 
   test('are those of the service, and what is not its own is the same for all', () => {
@@ -282,7 +278,6 @@ describe('the variables of services with names', () => {
       auth: 'basic',
       webhookSecrets: ['acme-secret'],
       publicUrl: 'https://fillrate.example.com',
-      notifySecrets: ['notify-secret'],
     })
     const named = environmentOf(environment, 'people-data.2')
     expect(named).toMatchObject({ baseUrl: null, apiKey: 'pdl-key', auth: 'bearer', webhookSecrets: [] })

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { notification } from '../../../src/domain/report/notification.ts'
-import { signNotification } from '../../../src/daemon/notifier.ts'
 import {
   notificationRetryMs,
   toConditionNotification,
@@ -72,21 +71,6 @@ test('attempts spread from seconds to an hour', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 30].map((n) => notificationRetryMs(n) / 1_000)).toEqual([
     10, 30, 60, 300, 900, 1_800, 3_600, 3_600,
   ])
-})
-
-test('the signature is that of the Standard Webhooks specification, for each secret, and covers the time', () => {
-  // The example of the specification's own libraries.
-  const [body, id, seconds] = ['{"test": 2432232314}', 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330]
-  const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
-  expect(signNotification(body, id, seconds, [secret])).toEqual({
-    'webhook-id': id,
-    'webhook-timestamp': '1614265330',
-    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
-  })
-  const both = signNotification(body, id, seconds, [secret, 'plain text'])['webhook-signature'] ?? ''
-  expect(both.split(' ')).toHaveLength(2)
-  expect(signNotification(body, id, seconds + 1, [secret])['webhook-signature']).not.toBe(both.split(' ')[0])
-  expect(signNotification(body, id, seconds, [])).not.toHaveProperty('webhook-signature')
 })
 
 test('what is sent is what docs/notifications.md describes', () => {

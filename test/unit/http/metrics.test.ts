@@ -25,8 +25,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       app: () => null,
       metrics: work,
       publicUrl: null,
-      sources: () => new Map(),
-      spendSettings: () => NO_SPEND_SETTINGS,
+      config: NO_SPEND_SETTINGS,
       observer: () => ({ outage: null, schedules: null }),
     },
   })

@@ -16,7 +16,6 @@ const createOverview = (n: number, changes: Partial<SourceOverview> = {}): Sourc
   pause: null,
   states: { ...NO_ROWS, enriched: 5 },
   fillRates: [],
-  deleted: [],
   lastRun: null,
   ...changes,
 })

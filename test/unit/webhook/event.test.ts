@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isObject } from '../../../src/domain/json.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { parseEnvelope, parseEvent, parseReceived, parseResult } from '../../../src/webhook/event.ts'
+import { parseEvent, parseResult } from '../../../src/webhook/event.ts'
 import type { WebhookEvent } from '../../../src/webhook/event.ts'
 
 const parse = (value: unknown): ReturnType<typeof parseEvent> =>
@@ -166,38 +165,4 @@ test('a result is read as the answer to a single lookup is, and a miss may still
   )
   expect(parse({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
   expect(parse('a text')).toEqual({ ...none, fault: expect.any(String) })
-})
-
-describe('a received body', () => {
-  const bodyOf = (email: string, size = 0) =>
-    JSON.stringify({
-      event_id: 'evt-1',
-      job_id: 'job-1',
-      results: [{ data: { email, note: 'x'.repeat(size) } }],
-    })
-  const emailIn = (body: string) => {
-    const parsed = parseEvent(body)
-    const data = parsed.ok ? parsed.event.results[0]?.data : null
-    return isObject(data) ? data['email'] : null
-  }
-
-  test('is read as it would be without having been received', () => {
-    const body = bodyOf('ada@example.com')
-    const expected = parseEvent(body)
-    expect(parseReceived(body)).toEqual(parseEnvelope(body))
-    expect(parseEvent(body)).toEqual(expected)
-    // The second time it is parsed anew.
-    expect(parseEvent(body)).toEqual(expected)
-  })
-
-  test('that was redacted meanwhile is read as it is stored', () => {
-    parseReceived(bodyOf('ada@example.com'))
-    expect(emailIn(bodyOf('(erased)'))).toBe('(erased)')
-  })
-
-  test('is read correctly however many others came after it', () => {
-    const bodies = Array.from({ length: 12 }, (_, n) => bodyOf(`p${n}@example.com`, 2 ** 20))
-    for (const body of bodies) parseReceived(body)
-    expect(bodies.map(emailIn)).toEqual(bodies.map((_, n) => `p${n}@example.com`))
-  })
 })

@@ -1,19 +1,10 @@
 import * as pauses from '../../../store/source-state.ts'
 import { auditActionOnce } from '../../../actions/audit.ts'
-import { parseDuration, pluralize } from '../../../util/text.ts'
+import { pluralize } from '../../../util/text.ts'
 import { html, sourceUrl, type Markup } from '../html.ts'
-import { refused, requireSource } from '../page.ts'
+import { requireSource } from '../page.ts'
 import { defineAction } from './action.ts'
 
-/** How long a pause lasts, as offered. Empty: until the source is resumed. */
-const DURATIONS = [
-  ['', 'until it is resumed'],
-  ['1h', '1 hour'],
-  ['4h', '4 hours'],
-  ['12h', '12 hours'],
-  ['1d', '1 day'],
-  ['7d', '7 days'],
-] as const
 const MAX_REASON_LENGTH = 200
 
 export const pauseAction = defineAction({
@@ -24,21 +15,18 @@ export const pauseAction = defineAction({
     title: `Pause ${source}`,
     body: html`<p>
       Runs skip <b>${source}</b> while it is paused, and live sync keeps its changes for later. Rows picked
-      before are still looked up and written, because they may be billed already.
+      before are still looked up and written, because they may be billed already. It lasts until the source is
+      resumed; <code>fillrate pause ${source} --for 4h</code> makes one that ends by itself.
     </p>`,
     fields: pauseFields(),
     button: 'Pause',
   }),
   perform: async (source, { form, actor, requestId }, { db }) => {
     const reason = (form['reason'] ?? '').trim().slice(0, MAX_REASON_LENGTH) || null
-    const duration = form['for'] ?? ''
-    const forMs = duration === '' ? null : parseDuration(duration)
-    if (duration !== '' && forMs === null)
-      throw refused(422, 'Invalid duration', html`<p>Found ${duration}, expected 30m, 2h or 7d.</p>`)
     await auditActionOnce(
       db,
-      { actor, requestId, action: 'pause', parameters: { sources: [source], reason, for_ms: forMs } },
-      () => pauses.pauseSources(db, [source], { by: actor.name, reason, forMs }),
+      { actor, requestId, action: 'pause', parameters: { sources: [source], reason } },
+      () => pauses.pauseSources(db, [source], { by: actor.name, reason, forMs: null }),
       () => ({ outcome: 'done', detail: null }),
     )
   },
@@ -76,19 +64,13 @@ export const resumeAction = defineAction({
 
 const pauseFields = (): Markup =>
   html`<div class="field">
-      <label for="reason">Reason</label>
-      <input
-        id="reason"
-        name="reason"
-        maxlength="${MAX_REASON_LENGTH}"
-        autocomplete="off"
-        aria-describedby="reason-help"
-      />
-      <p id="reason-help" class="sub">Shown on the dashboard and in <code>fillrate status</code>.</p>
-    </div>
-    <div class="field">
-      <label for="for">How long</label>
-      <select id="for" name="for">
-        ${DURATIONS.map(([value, text]) => html`<option value="${value}">${text}</option>`)}
-      </select>
-    </div>`
+    <label for="reason">Reason</label>
+    <input
+      id="reason"
+      name="reason"
+      maxlength="${MAX_REASON_LENGTH}"
+      autocomplete="off"
+      aria-describedby="reason-help"
+    />
+    <p id="reason-help" class="sub">Shown on the dashboard and in <code>fillrate status</code>.</p>
+  </div>`

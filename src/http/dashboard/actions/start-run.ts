@@ -76,8 +76,9 @@ const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
   )
 
 async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Markup> {
-  const paused = await pauses.filterPaused(deps.db, [...deps.sources().keys()])
-  const sources = [...deps.sources().keys()].map((name) => ({ name, isPaused: paused.includes(name) }))
+  const names = Object.keys(deps.config.sources)
+  const paused = await pauses.filterPaused(deps.db, names)
+  const sources = names.map((name) => ({ name, isPaused: paused.includes(name) }))
   return html`<h1>Start a run</h1>
     ${query.has('retried') && html`<p class="notice good" role="status">The rows are queued again. The next run of their source picks them; start it here, or leave it to the schedule.</p>`}
     ${await daemonNotice(deps.db)} ${passForm({ query, problems, sources, config: requireApp(deps).config })}`
@@ -86,7 +87,7 @@ async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: Pa
 /** @throws PageRefused with the form again, and what is wrong in it */
 async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RequestedRun> {
   const app = requireApp(deps)
-  const { pass, problems } = parsePassForm(query, [...deps.sources().keys()], lookupBudgetOf(app.config))
+  const { pass, problems } = parsePassForm(query, Object.keys(app.config.sources), lookupBudgetOf(app.config))
   if (pass === null) throw new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
   await app.validate(toPassRequest(pass, previewSignal()))
   return pass

@@ -1,12 +1,19 @@
 import type { BudgetReport, RateLimitReport } from '../../../domain/report/status.ts'
-import type { DashboardData, ServiceOverview, Verdict, SystemData } from '../../../actions/dashboard-data.ts'
+import {
+  listFollowed,
+  type DashboardData,
+  type ServiceOverview,
+  type Verdict,
+  type SystemData,
+} from '../../../actions/dashboard-data.ts'
+import { nextTimes } from '../../../config/cron.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/text.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
 import { html, type Markup, type HtmlPart } from '../html.ts'
-import type { Page } from '../page.ts'
+import type { DashboardDeps, Page } from '../page.ts'
 import { runsTable } from './runs.ts'
 import { sourcesCard } from './source.ts'
 import { findServiceCondition, healthSection, tryLink } from './verdict.ts'
@@ -19,12 +26,13 @@ export const overviewPage: Page = {
   path: '/',
   name: 'Overview',
   isLive: true,
-  show: async ({ canAct }, { readData, readSystem, readVerdict }) => {
+  show: async ({ canAct }, { config, readData, readSystem, readVerdict }) => {
     const [data, system, verdict] = await Promise.all([readData(), readSystem(), readVerdict()])
     return {
       body: html`<h1 class="sr">Overview</h1>
         ${healthSection(verdict, data, { canAct })} ${servicesCard(data, verdict, canAct)}
-        ${sourcesCard(data, verdict, system.followed)} ${budgetsCard(data)} ${runsCard(data, system)}`,
+        ${sourcesCard(data, verdict, listFollowed(config.sources))} ${budgetsCard(data)}
+        ${runsCard(data, system, config)}`,
     }
   },
 }
@@ -126,17 +134,23 @@ function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
   )
 }
 
-const runsCard = (data: DashboardData, system: SystemData): Markup =>
+const runsCard = (data: DashboardData, system: SystemData, config: DashboardDeps['config']): Markup =>
   card(
     'runs',
     'Runs',
-    [nextRunSentence(system), runsTable(data.runs.slice(0, RUNS), data.readAt)],
+    [nextRunSentence(system, config), runsTable(data.runs.slice(0, RUNS), data.readAt)],
     data.runs.length > 0 && html`<a href="/runs">All runs</a>`,
   )
 
 /** When a run starts by itself, in one sentence; what to do if none does. */
-function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): Markup {
-  const [next] = nextRuns.toSorted((a, b) => a.at.getTime() - b.at.getTime())
+function nextRunSentence(
+  { hasDaemon, readAt }: SystemData,
+  { schedule, sources }: DashboardDeps['config'],
+): Markup {
+  const [next] = schedule
+    .flatMap((entry) => nextTimes(entry, readAt, 1).map((at) => ({ at: new Date(at), ...entry })))
+    .toSorted((a, b) => a.at.getTime() - b.at.getTime())
+  const followed = listFollowed(sources)
   if (next !== undefined)
     return html`<div class="sub">
       ${

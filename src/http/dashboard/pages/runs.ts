@@ -157,16 +157,10 @@ async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<R
 
 function runActions({ run, canAct }: RunPageData): HtmlPart {
   if (!canAct) return null
-  const { id, state, options, sources } = run
-  if (state === Run.running)
-    return html`<p class="actions"><a class="button" href="/runs/${id}/cancel">Cancel</a></p>`
-  // With a condition of its own, the form would start another run.
-  const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
-  if (!isOrdinary || options.where !== null) return null
-  const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
-  if (options.budget !== null) again.set('budget', String(options.budget))
-  if (options.limit !== null) again.set('limit', String(options.limit))
-  return html`<p class="actions"><a class="button" href="/runs/new?${String(again)}">Run again</a></p>`
+  return (
+    run.state === Run.running &&
+    html`<p class="actions"><a class="button" href="/runs/${run.id}/cancel">Cancel</a></p>`
+  )
 }
 
 function aboutSection({ run, owner, readAt }: RunPageData): Markup {

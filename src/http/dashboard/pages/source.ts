@@ -5,7 +5,6 @@ import {
   type DashboardData,
 } from '../../../actions/dashboard-data.ts'
 import type { ReportedCondition } from '../../../domain/report/status.ts'
-import type { FailureReason } from '../../../store/row-search.ts'
 import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
   badge,
@@ -28,7 +27,6 @@ import {
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, requireSource, type Page } from '../page.ts'
-import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { runOutcome } from '../../../domain/stored-run.ts'
@@ -37,10 +35,10 @@ import { runOutcome } from '../../../domain/stored-run.ts'
 export const sourcesPage: Page = {
   path: '/sources',
   name: 'Sources',
-  show: async (_, { sources }) => {
-    const [first] = sources().keys()
+  show: async (_, { config }) => {
+    const [first] = Object.keys(config.sources)
     if (first !== undefined) return { redirect: sourceUrl(first) }
-    throw missing('No sources', 'No configuration is loaded yet.')
+    throw missing('No sources', 'The configuration has no source.')
   },
 }
 
@@ -48,17 +46,16 @@ interface SourcePageData {
   readonly source: SourceOverview
   readonly conditions: Verdict['conditions']
   readonly readAt: number
-  readonly reasons: readonly FailureReason[]
   /** Whether the page offers actions. */
   readonly canAct: boolean
 }
 
-/** One source: how full it is, its rows by state, why some are not enriched. */
+/** One source: how full it is, and its rows by state. */
 export const sourcePage: Page = {
   path: '/sources/:source',
   isLive: true,
   show: async (request, deps) => {
-    const { db, sources, readReasons, readVerdict } = deps
+    const { db, config, readVerdict } = deps
     const mapping = requireSource(request, deps)
     const { name } = mapping
     const [source] = await readSourceOverviews(db, [mapping])
@@ -66,20 +63,17 @@ export const sourcePage: Page = {
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
-      reasons: (await readReasons()).filter(({ source }) => source === name),
       readAt: Date.now(),
       canAct: request.canAct,
     }
-    const others = [...sources().keys()].filter((other) => other !== name)
+    const others = Object.keys(config.sources).filter((other) => other !== name)
     return {
       title: name,
       body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
         ${others.length > 0 && html`<div class="sub others">Other sources: ${sourceLinks(others)}</div>`}
-        ${deletedSection(data)}
         <div class="grid">
           ${card('fill-rates', 'Fill rates', fillRateTable(source, data.readAt))}${rowsSection(data)}
-        </div>
-        ${reasonsCard(data.reasons, name, data.canAct)}`,
+        </div>`,
     }
   },
 }
@@ -100,28 +94,6 @@ const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number):
   html`<p class="notice bad">
     <b>${title}</b>, since ${timeAgo(since, now)}. <b>What to do:</b> ${withCode(mend)}
   </p>`
-
-/** Rows that the table no longer has: nothing else on the page counts them. */
-function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): HtmlPart {
-  if (deleted.length === 0) return null
-  return card('deleted', 'Deleted rows', [
-    deleted.map(
-      ({ rows, since, is_kept: isKept, held }) =>
-        html`<p>
-          <b>${pluralize(rows, 'row')}</b> ${rows === 1 ? 'is' : 'are'} gone from the table; the first was
-          noticed ${timeAgo(since, readAt)}.
-          ${
-            held === null
-              ? isKept
-                ? ['What is stored of them is kept, as ', withCode("`onDelete: 'keep'`"), ' says.']
-                : 'What is stored of them is erased an hour after they were noticed; rows that come back are restored.'
-              : [badge('held', 'warn'), ' ', withCode(held), '.']
-          }
-        </p>`,
-    ),
-    html`<p class="sub"><code>fillrate forget --deleted ${name}</code> erases it now.</p>`,
-  ])
-}
 
 const rowsSection = ({ source: { name, states } }: SourcePageData): Markup =>
   card(
@@ -245,14 +217,6 @@ export const sourcesCard = (
               buildUrl('/rows', { source: source.name, state: 'not_enriched' }),
             ),
         },
-        sources.some((source) => countDeleted(source) > 0) && {
-          name: 'deleted',
-          kind: 'number',
-          cell: (source) => [
-            countLink(countDeleted(source), sourceUrl(source.name)),
-            source.deleted.some(({ held }) => held !== null) && [' ', badge('held', 'warn')],
-          ],
-        },
         {
           name: 'last run',
           cell: ({ lastRun }) =>
@@ -270,8 +234,6 @@ export const sourcesCard = (
   )
 
 const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
-
-const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, { rows }) => sum + rows, 0)
 
 /** How full a source is, at the last count of a run. Its page says how that has changed. */
 function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {

@@ -35,7 +35,7 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Markup 
     variants.size > 1 &&
       html`<p class="note">
         ${badge('processes differ', 'warn')} Not every process has the same version and has loaded the same
-        configuration: finish the upgrade, or send SIGHUP to those with the older configuration.
+        configuration: finish the upgrade, or restart those with the older configuration.
       </p>`,
     !hasDaemon &&
       html`<p class="note">
@@ -64,11 +64,7 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Markup 
         { name: 'started', cell: ({ startedAt }) => timeAgo(startedAt, readAt) },
         {
           name: 'configuration',
-          cell: ({ configPath, configLoadedAt }) => [
-            configPath === null ? 'from code' : html`<code>${configPath}</code>`,
-            ', ',
-            timeAgo(configLoadedAt, readAt),
-          ],
+          cell: ({ configPath }) => (configPath === null ? 'from code' : html`<code>${configPath}</code>`),
         },
       ],
       processes,

@@ -1,7 +1,5 @@
 import type { ReportedCondition } from '../../../domain/report/status.ts'
 import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
-import { Run } from '../../../domain/run.ts'
-import { readTotal } from '../../../domain/stored-run.ts'
 import {
   conditionId,
   describeCondition,
@@ -129,7 +127,7 @@ function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutag
   return known ?? { details: { reason }, forMs: 0 }
 }
 
-function describeActivity({ runs, watched, readAt: now }: Verdict, counts: DashboardData): [Tone, HtmlPart] {
+function describeActivity({ runs, watched }: Verdict, counts: DashboardData): [Tone, HtmlPart] {
   // A run of live sync stays open for a while after each change.
   const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
   if (first !== undefined)
@@ -139,35 +137,8 @@ function describeActivity({ runs, watched, readAt: now }: Verdict, counts: Dashb
         ? runningHeadline(first, counts)
         : `${formatCount(others.length + 1)} runs in progress.`,
     ]
-  if (watched.length > 0)
-    return ['good', html`Watching ${listInWords(watched)} for changes. ${lastRun(runs, now)}`]
-  const last = lastRun(runs, now)
-  return last === null ? ['quiet', 'No runs yet.'] : ['good', html`Idle. ${last}`]
-}
-
-const ENDED: Readonly<Record<string, string>> = {
-  budget_reached: 'reached its budget',
-  out_of_credits: 'stopped without credits',
-}
-
-/** The run that ended last, live sync apart. */
-function lastRun(runs: readonly LivingRun[], now: number): Markup | null {
-  const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
-  if (last === undefined) return null
-  const enriched = readTotal(last.totals, 'rows', 'enriched')
-  const picked = readTotal(last.totals, 'rows', 'picked')
-  const did =
-    enriched === null || picked === null
-      ? ''
-      : picked === 0
-        ? last.state === Run.completed
-          ? ' and found nothing to do'
-          : ''
-        : ` and enriched ${formatCount(enriched)} of ${pluralize(picked, 'row')}`
-  const status = (last.totals as { status?: string } | null)?.status
-  const ended = ENDED[status ?? ''] ?? last.state
-  return html`<a href="/runs/${last.id}">Run ${last.id}</a> ${ended}
-    ${timeAgo(last.finished_at ?? last.started_at, now)}${did}.`
+  if (watched.length > 0) return ['good', `Watching ${listInWords(watched)} for changes.`]
+  return runs.length === 0 ? ['quiet', 'No runs yet.'] : ['good', 'Idle.']
 }
 
 /** With its progress, once that was counted. */
