@@ -69,7 +69,16 @@ export class Actions implements OpenedSources {
     this.brokenSources = brokenSources
     this.mappings = new Map(Object.entries(config.sources))
     this.services = config.services.map((service) => new OpenService(opened, service))
-    this.base = { db, log, sources, brokenSources, policy: TABLE_POLICY, owner, random, now: Date.now }
+    this.base = {
+      db,
+      log,
+      sources,
+      brokenSources,
+      policy: TABLE_POLICY,
+      owner,
+      random,
+      now: Date.now,
+    }
   }
 
   /** Which processes may do the runs that are requested here: processes that call the same first service. */

@@ -68,8 +68,8 @@ interface CancelledJob {
  */
 export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<CancelledJob | null> {
   return inTransaction(deps.db, async (tx) => {
-    const job = await jobs.lockJob(tx, id)
-    if (job === null) return null
+    const [job, ...others] = await jobs.lockJobs(tx, id)
+    if (job === undefined) return null
     const unchanged = (message: string): CancelledJob => ({
       job: job.id,
       state: null,
@@ -77,6 +77,11 @@ export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<C
       possibly_billed: 0,
       message,
     })
+    const all = [job, ...others].map(({ id: key }) => key)
+    if (others.length > 0)
+      return unchanged(
+        `several services have a job of this identifier. Give the key of one: ${all.join(', ')}`,
+      )
     if (job.held) return unchanged('it is being posted right now')
     const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
     const requeueInputs = (): Promise<number> =>

@@ -33,16 +33,46 @@ interface RowStateFacts {
 }
 
 export const ROW_STATE_FACTS: Readonly<Record<RowState, RowStateFacts>> = {
-  waiting: { meaning: 'rows picked, and without a result yet', facts: [] },
-  enriched: { meaning: 'rows with at least one written cell', facts: ['applied'] },
-  unchanged: { meaning: 'rows with a record that had nothing to write', facts: ['applied'] },
-  not_found: { meaning: 'rows that the service knows nothing about', facts: ['miss', 'no_record'] },
-  below_confidence: { meaning: 'rows whose record is below `minConfidence`', facts: ['miss'] },
-  invalid_input: { meaning: 'rows without a usable input', facts: ['miss'] },
-  rejected: { meaning: 'rows whose input the service rejects', facts: ['miss', 'no_record'] },
-  suppressed: { meaning: 'rows about an erased person or company: never looked up', facts: [] },
-  write_rejected: { meaning: 'rows that the database does not let Fillrate write', facts: [] },
-  failed: { meaning: 'rows whose lookup failed at every attempt', facts: ['no_record'] },
+  waiting: {
+    meaning: 'rows picked, and without a result yet',
+    facts: [],
+  },
+  enriched: {
+    meaning: 'rows with at least one written cell',
+    facts: ['applied'],
+  },
+  unchanged: {
+    meaning: 'rows with a record that had nothing to write',
+    facts: ['applied'],
+  },
+  not_found: {
+    meaning: 'rows that the service knows nothing about',
+    facts: ['miss', 'no_record'],
+  },
+  below_confidence: {
+    meaning: 'rows whose record is below `minConfidence`',
+    facts: ['miss'],
+  },
+  invalid_input: {
+    meaning: 'rows without a usable input',
+    facts: ['miss'],
+  },
+  rejected: {
+    meaning: 'rows whose input the service rejects',
+    facts: ['miss', 'no_record'],
+  },
+  suppressed: {
+    meaning: 'rows about an erased person or company: never looked up',
+    facts: [],
+  },
+  write_rejected: {
+    meaning: 'rows that the database does not let Fillrate write',
+    facts: [],
+  },
+  failed: {
+    meaning: 'rows whose lookup failed at every attempt',
+    facts: ['no_record'],
+  },
 }
 
 const statesWith = (fact: RowFact): readonly RowState[] =>

@@ -1,4 +1,5 @@
 import type { ChosenRoute } from './route.ts'
+import type { Money } from './report/shape.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -30,6 +31,8 @@ export type Trigger = 'manual' | 'schedule' | 'follow' | 'backfill'
 export interface StoredRunOptions extends Omit<RunSpec, 'sources'> {
   /** Reports what it would write, and writes nothing. */
   readonly dry?: boolean
+  /** Its budget in money, where lookups have several prices. */
+  readonly money?: Money
   /** The run that this one undoes. */
   readonly undoes?: number
   /** It undoes an undo, and so writes again what was undone. */

@@ -1,6 +1,6 @@
 import { quoteLiteral } from '../sources/db.ts'
 import { toCellSql, type Cell } from './cells.ts'
-import { isCount, isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
+import { isCount, isDeletionOrObjection, isEndingDate, isNameColumn, isPositiveFlag } from './names.ts'
 import type { ProposedCondition } from './proposal.ts'
 
 /** Rows that perhaps must not be looked up. */
@@ -27,6 +27,7 @@ const MIN_REPEATED = 3
 export function mayBeReason({ kind, ownName, values }: Cell): boolean {
   if (kind === 'time') return isEndingDate(ownName)
   if (kind === 'boolean' || kind === 'list') return true
+  if (kind === 'text' && isNameColumn(ownName)) return false
   // A number that refers to a row of another table, or counts something, is no label.
   if (kind === 'number' || (kind === 'integer' && (/id$/i.test(ownName) || isCount(ownName)))) return false
   return new Set(values.filter((value) => value !== null)).size <= MAX_LABELS

@@ -70,6 +70,12 @@ export const isPersonColumn = (name: string): boolean =>
     toBareName(name),
   )
 
+/** Whether texts under this name are names of people, or of companies, however few they are: none is written into a configuration. */
+export const isNameColumn = (name: string): boolean =>
+  /^(?:(?:first|last|given|family|middle|full|display|contact|person|user|nick)?(?:name|nm)|surname)$/.test(
+    toBareName(name),
+  )
+
 /** Addresses of others than the person of the row, and second ones. */
 const OTHERS_ADDRESS =
   /^(?:owner|creator|created|updated|modified|sender|from|reply|cc|bcc|recipient|assigned|assignee|invited|inviter|manager|billing|invoice|support|secondary|alternate|other|additional|backup|previous|former|old|recovery|unconfirmed)$/

@@ -67,7 +67,12 @@ export async function recoverAbandoned(
 
 type RecoveredJobs = Pick<RecoverResult, 'doubtfulJobs' | 'dissolvedJobs' | 'expiredJobs' | 'releasedJobs'>
 
-const NO_JOBS: RecoveredJobs = { doubtfulJobs: 0, dissolvedJobs: 0, expiredJobs: 0, releasedJobs: 0 }
+const NO_JOBS: RecoveredJobs = {
+  doubtfulJobs: 0,
+  dissolvedJobs: 0,
+  expiredJobs: 0,
+  releasedJobs: 0,
+}
 
 async function recoverJobs(deps: RecoverDeps): Promise<RecoveredJobs> {
   // First: a job does not expire before its pages are settled.

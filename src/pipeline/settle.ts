@@ -225,7 +225,12 @@ function settleParsed(
     quarantinedResults: unmatched,
     // What it says about the job counts all the same: that it has finished.
     ...(settlement.isForJob && {
-      matched: { jobId: event.jobId, settlement, names: unmatched < event.results.length, isNameless },
+      matched: {
+        jobId: event.jobId,
+        settlement,
+        names: unmatched < event.results.length,
+        isNameless,
+      },
     }),
   }
 }

@@ -427,7 +427,16 @@ class SkippedTally {
     for (const { column, reason, detail, value } of cells) {
       const name = nameOfGroup({ source, column, reason, detail })
       const description = describeSkip({ reason, detail })
-      const empty = { source, column, reason, detail, description, rows: 0, distinct_values: 0, values: [] }
+      const empty = {
+        source,
+        column,
+        reason,
+        detail,
+        description,
+        rows: 0,
+        distinct_values: 0,
+        values: [],
+      }
       const { group, values } = this.#groups.get(name) ?? { group: empty, values: new Map() }
       const text = JSON.stringify(value) ?? 'null'
       const known = values.get(text)

@@ -253,7 +253,7 @@ interface RequestedSources {
 /** Stores a run of the sources that are open and not paused. @param services in their order, one at least */
 export async function startRun(services: readonly RunDeps[], options: StartRunOptions): Promise<StartedRun> {
   const startedAt = performance.now()
-  const { trigger, limit, budget, where, route } = options
+  const { trigger, limit, budget, where, route, mixed = null } = options
   const observations = new RunObservations()
   const isDryRun = options.dryRun != null
   const served: RequestedSources[] = []
@@ -277,7 +277,14 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   const inserted = {
     trigger,
     sources: [...new Set(served.flatMap(({ sources }) => sources.map((source) => source.name)))],
-    options: { limit, budget, where, route, ...(isDryRun && { dry: isDryRun }) },
+    options: {
+      limit,
+      budget,
+      where,
+      route,
+      ...(isDryRun && { dry: isDryRun }),
+      ...(mixed !== null && { money: { amount: mixed.amount, currency: mixed.currency } }),
+    },
     owner,
     token,
     leaseMs: LEASE_MS,

@@ -30,6 +30,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/left-out.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
+import { hasWrittenSince } from '../store/changes.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
@@ -351,13 +352,15 @@ const COUNT_TIMEOUT_MS = 30_000
 /** If counting takes longer than this (milliseconds), at most 1/COST_FACTOR of the time is spent on it. */
 const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
+/** Where Fillrate has written nothing since, a count of less than this age is kept. */
+const DAY_MS = 24 * 3_600_000
 
 /** How full a source is. */
 type SourceCount = Omit<store.SourceFillRate, 'at'>
 
 /**
- * Counts how full a source is at the end of a run, unless counting costs too much. For display only: failures are logged at debug
- * level.
+ * Counts how full a source is at the end of a run, unless counting costs too much, or nothing was written since. For display only:
+ * failures are logged at debug level.
  * @returns null: it was not counted
  */
 async function countSource(
@@ -367,8 +370,11 @@ async function countSource(
 ): Promise<SourceCount | null> {
   try {
     const last = await store.findFillRate(db, source.name)
-    const isDear = last !== null && last.took_ms > CHEAP_COUNT_MS
-    if (isDear && now() - last.at.getTime() < COST_FACTOR * last.took_ms) return null
+    if (last !== null) {
+      const ageMs = now() - last.at.getTime()
+      if (last.took_ms > CHEAP_COUNT_MS && ageMs < COST_FACTOR * last.took_ms) return null
+      if (ageMs < DAY_MS && !(await hasWrittenSince(db, last.at))) return null
+    }
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return null
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>

@@ -36,7 +36,14 @@ export class RateLimit {
   count(key: string, now: number, { limit, windowMs, banAfter, banMs }: WindowRules): WindowDecision {
     let window = this.#open.get(key)
     if (window === undefined || now >= window.ends_at) {
-      window = { starts_at: now, ends_at: now + windowMs, limit, accepted: 0, refused: 0, is_banned: false }
+      window = {
+        starts_at: now,
+        ends_at: now + windowMs,
+        limit,
+        accepted: 0,
+        refused: 0,
+        is_banned: false,
+      }
       this.#open.set(key, window)
       this.windows.push(window)
       if (this.windows.length > MAX_WINDOWS) this.windows.shift()

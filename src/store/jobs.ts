@@ -384,15 +384,18 @@ interface LockedJob {
   readonly open: number
 }
 
-/** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
-export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
-  const { rows } = await sql<LockedJob>`
-    select j.key as id, j.state, j.lease_token is not null and ${isHeldSql(sql`j.leased_until`)} as held,
+/**
+ * Locks the job of our key, or those of the service's id, so that no delivery completes them meanwhile: two services may have given
+ * the same one, and a service one again. Newest first, one of each service.
+ */
+export async function lockJobs(tx: Tx, id: string): Promise<LockedJob[]> {
+  const { rows } = await sql<LockedJob & { readonly service: number }>`
+    select j.key as id, j.service_id as service, j.state, j.lease_token is not null and ${isHeldSql(sql`j.leased_until`)} as held,
            (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
              where ${isOpenMemberSql('j.key')}) as open
       from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
-     order by j.created_at desc limit 1 for no key update of j`.execute(tx)
-  return rows[0] ?? null
+     order by j.created_at desc for no key update of j`.execute(tx)
+  return [...Map.groupBy(rows, ({ service }) => service).values()].flatMap(([newest]) => newest ?? [])
 }
 
 /** Gives up jobs before their deadline, or before their results can be read: they expire, or are rejected if the service certainly did not accept them. */

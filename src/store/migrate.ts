@@ -1,15 +1,7 @@
-import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  sql,
-} from 'kysely'
+import { sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import { sqlStateOf } from '../util/error-text.ts'
 import type { Database } from './open.ts'
@@ -50,8 +42,9 @@ interface MigrateOptions {
 
 type Migrations = Readonly<Record<string, Migration>>
 
-/** Edited in place until the first release, so its name does not tell which schema it has made: its digest does. */
 export const FIRST_MIGRATION = '0001_schema'
+/** The comment on the list of migrations: it was edited in place until 1.0.0, so its name alone does not tell which schema it has made. */
+const MADE_BY = 'Fillrate 1.0.0 or later'
 
 /**
  * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no user table, and waits for a
@@ -95,10 +88,8 @@ async function applyPending(tx: Tx, own: Migrations): Promise<string[]> {
     const from = supportedFrom(name)
     if (from !== null) await endOldVersions(tx, name, from)
     await migration.up(tx)
-    if (name === FIRST_MIGRATION) {
-      const digest = sql.lit(await digestStatements(migration))
-      await sql`comment on table fillrate.migrations is ${digest}`.execute(tx)
-    }
+    if (name === FIRST_MIGRATION)
+      await sql`comment on table fillrate.migrations is ${sql.lit(MADE_BY)}`.execute(tx)
     await sql`insert into fillrate.migrations (name, timestamp) values (${name}, ${new Date().toISOString()})`.execute(
       tx,
     )
@@ -137,36 +128,13 @@ async function readApplied(db: Connection, own: readonly string[]): Promise<stri
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)
   if (names.includes(FIRST_MIGRATION)) {
-    const { rows: made } = await sql<{ digest: string | null }>`
-      select obj_description('fillrate.migrations'::regclass, 'pg_class') as digest`.execute(db)
+    const { rows: made } = await sql<{ by: string | null }>`
+      select obj_description('fillrate.migrations'::regclass, 'pg_class') as by`.execute(db)
     // A dump may have been restored without comments.
-    const digest = made[0]?.digest ?? null
-    if (digest !== null && digest !== (await readOwnDigest())) throw UnusableSchemaError.preRelease()
+    if ((made[0]?.by ?? MADE_BY) !== MADE_BY) throw UnusableSchemaError.preRelease()
   }
   refuseEndedSupport(names.filter((name) => !own.includes(name)))
   return names
-}
-
-let ownDigest: Promise<string> | undefined
-
-/** Read once in a process: its readiness is checked every few seconds. */
-const readOwnDigest = (): Promise<string> =>
-  (ownDigest ??= readMigrations().then((own) => digestStatements(own[FIRST_MIGRATION] as Migration)))
-
-/** Identifies what a migration makes, by its statements. Runs none of them. */
-async function digestStatements(migration: Migration): Promise<string> {
-  const digest = createHash('sha256')
-  const nowhere = new Kysely<unknown>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (db) => new PostgresIntrospector(db),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-    log: ({ query }) => void digest.update(query.sql),
-  })
-  await migration.up(nowhere)
-  return digest.digest('hex')
 }
 
 async function listMigrationFiles(): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { type InferResult, sql } from 'kysely'
+import { type InferResult, type RawBuilder, sql } from 'kysely'
 import type { ConditionKind } from '../domain/condition.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
@@ -101,6 +101,18 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
                        else 'cancelled by ' || coalesce(cancelled_by, ${by}::text) || '; its process died' end
      where id = ${run} and state = 'running'`.execute(db)
   return (result.numAffectedRows ?? 0n) > 0n
+}
+
+/** The run that has undone a run; null: none has, or it was undone itself. */
+export async function findUndo(db: Connection, run: number): Promise<number | null> {
+  const ofSql = (id: RawBuilder<unknown>): RawBuilder<boolean> =>
+    sql`(options ->> 'undoes')::bigint = ${id} and state = 'completed'`
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs u where ${ofSql(sql`${run}`)}
+       and not exists (select from fillrate.runs where ${ofSql(sql`u.id`)}) order by id desc limit 1`.execute(
+    db,
+  )
+  return rows[0]?.id ?? null
 }
 
 /** Those of these runs that are cancelled. */

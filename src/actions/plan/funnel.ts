@@ -30,7 +30,15 @@ export async function planSource(
   options: FunnelOptions,
 ): Promise<SourcePlan> {
   const { limit, signal } = options
-  const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
+  const counts = {
+    rows: 0,
+    complete: 0,
+    fresh: 0,
+    held: 0,
+    picked: 0,
+    suppressed: 0,
+    valid_input: 0,
+  }
   const invalid: Record<string, number> = {}
   let recentlyEnriched = 0
   let stoppedAt: SourcePlan['stopped_at'] = null

@@ -45,7 +45,11 @@ async function checkAddress(environment: Environment): Promise<Finding> {
 }
 
 /** Checks that a key is set, and whether the service accepts it, by its free call for the account: only another call is billed. */
-export async function checkApiKey(environment: Environment, service: Service): Promise<Finding> {
+export async function checkApiKey(
+  environment: Environment,
+  service: Service,
+  isCalled = false,
+): Promise<Finding> {
   if (environment.apiKey === null)
     return createUnsetFinding(
       'key',
@@ -61,7 +65,8 @@ export async function checkApiKey(environment: Environment, service: Service): P
       todo: 'Correct the key, or the path of `account` in the description.',
     })
   if (account !== null) return createFinding('key', 'ok', describeAccount(account))
-  return createFinding('key', 'ok', 'set; not tested, because a call would be billed')
+  const untested = 'set; not tested, because a call would be billed'
+  return createFinding('key', 'ok', isCalled ? 'set; the call tests it' : untested)
 }
 
 /** Sends one request, and reads its answer. */
@@ -109,11 +114,14 @@ export async function* checkService(
   { environment, address, called }: ServiceChecks,
 ): AsyncGenerator<Finding> {
   yield await checkAddress(environment)
+  const isCalled =
+    called !== null &&
+    (name === null || ((called.service ?? name) === name && takesInput(service, called.input)))
   const problems = checkClient(service, environment)
   if (problems.length > 0) yield createFailedFinding('environment', ...problems)
   yield problems.length > 0
     ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
-    : await checkApiKey(environment, service)
+    : await checkApiKey(environment, service, isCalled)
   if (service !== BUILT_IN_SERVICE)
     yield hasCases
       ? createFinding('description', 'ok', service.name)
@@ -123,9 +131,7 @@ export async function* checkService(
   yield await checkBulkSetup(environment, service, name)
   const { apiKey } = environment
   const scope = address === null || apiKey === null ? null : toScope(address, account, apiKey)
-  const isCalled = called !== null && (name === null || (called.service ?? name) === name)
-  if (isCalled && (name === null || takesInput(service, called.input)))
-    yield* makeOneCall(service, environment, called.input, scope)
+  if (isCalled) yield* makeOneCall(service, environment, called.input, scope)
 }
 
 /**
@@ -255,7 +261,9 @@ function* describeRecord(service: Service, kind: 'person' | 'company', record: o
     .map((field) => [field, valueAtPath(record, field) ?? null] as const)
     .filter(([, value]) => value !== null)
     .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
-  yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields`, {
+  const missing = known.filter((field) => valueAtPath(record, field) == null)
+  const without = missing.length > 0 && filled.length > 0 ? `, without ${missing.join(', ')}` : ''
+  yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields${without}`, {
     todo: filled.join('\n') || null,
   })
   const tops = new Set(known.map((field) => field.split('.')[0]))

@@ -27,7 +27,7 @@ const checkParser = createParser('check')
   .argument(...SOURCES_ARGUMENT)
   .option(
     '--call <INPUT...>',
-    'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…; of several services at each that takes it, or at service=…',
+    'makes one lookup, which may be billed, and shows how its answer is understood, which is not stored: email=…, linkedin_url=…, domain=…, or name=… company=…; of several services at each that takes it, or at service=…',
   )
 
 export const checkCommand = defineCommand(checkParser, {

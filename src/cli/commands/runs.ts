@@ -50,12 +50,13 @@ export const runsCommand = defineCommand(
 
 type ListedRun = StoredRun & { readonly spend: SpendAmount | null }
 
-const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): string[] =>
-  renderTable(output, runs, [
+function renderRuns(runs: readonly ListedRun[], output: Output, now: number): string[] {
+  const undone = listUndone(runs)
+  return renderTable(output, runs, [
     { title: 'run', text: (run) => String(run.id), number: true },
     {
       title: 'state',
-      text: (run) => formatState(runOutcome(run)),
+      text: (run) => `${formatState(runOutcome(run))}${undone.has(run.id) ? ', undone' : ''}`,
       style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
     },
     { title: 'trigger', text: describeRunKind },
@@ -90,6 +91,15 @@ const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): st
     },
     { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
   ])
+}
+
+/** The runs that others have undone which were not undone themselves. @param runs newest first: what undoes a run is newer */
+function listUndone(runs: readonly ListedRun[]): ReadonlySet<number> {
+  const undone = new Set<number>()
+  for (const { id, state, options } of runs)
+    if (options.undoes !== undefined && state === Run.completed && !undone.has(id)) undone.add(options.undoes)
+  return undone
+}
 
 const STATE_STYLES = {
   [Run.running]: 'type',

@@ -138,7 +138,7 @@ function formatCellCost({
 }
 
 const describeNothingPicked = (report: RunReport): string =>
-  report.skipped_over_budget > 0 || report.status !== 'completed'
+  report.skipped_over_budget > 0 || report.status !== 'completed' || report.left_out !== undefined
     ? '  No row was picked.'
     : '  Nothing to do: every row that the role may read is complete, or was looked up recently. `fillrate plan` shows the numbers.'
 

@@ -133,6 +133,16 @@ describe('after a run', () => {
       stdout: expect.stringContaining('finished'),
     })
     expect(await run('cancel', '--job', 'unknown')).toMatchObject({ code: 2 })
+    // Two services may number their jobs alike: neither is taken for the other.
+    await database.query(
+      `insert into fillrate.jobs (key, service_id, job_id, state, size, lookup_ids, deadline_at)
+       select gen_random_uuid(), n, 'twice', 'submitted', 1, array[1], now() + interval '1 h' from generate_series(0, 1) n`,
+    )
+    const refused = await run('cancel', '--job', 'twice')
+    expect(refused).toMatchObject({ code: 1, stdout: expect.stringContaining('several services') })
+    const given = await database.count(`fillrate.jobs where job_id = 'twice' and state = 'submitted'`)
+    expect(given).toBe(2)
+    await database.query(`delete from fillrate.jobs where job_id = 'twice'`)
     expect(await run('cancel')).toMatchObject({ code: 2, stderr: expect.stringContaining('--job') })
   })
 

@@ -59,6 +59,7 @@ test('undo writes after y, and with nothing left to undo there is no question', 
   expect(text).toMatch(/\[y\/N\] Run 2 undid run 1/)
   expect(code).toBe(0)
   expect(await filled()).toBe(0)
+  expect((await here(['runs'])).stdout).toMatch(/^ +1 +completed, undone /m)
   const again = await onTerminal('y', 'undo', '1')
   expect(again.text).not.toContain('[y/N]')
   expect(again.text).toContain('Nothing left to undo of run 1.')
@@ -67,6 +68,7 @@ test('undo writes after y, and with nothing left to undo there is no question', 
 test('--yes acts without a question; without it, a pipe and --json change nothing', async () => {
   expect(await onTerminal(null, 'undo', '2', '--yes')).toMatchObject({ code: 0 })
   expect(await filled()).toBeGreaterThan(20)
+  expect((await here(['runs'])).stdout).toMatch(/^ +1 +completed +[^,]*$/m)
   const before = [await filled(), await runs()]
   for (const words of [
     ['undo', '3'],

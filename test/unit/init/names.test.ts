@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import {
   isDeletionOrObjection,
   isEndingDate,
+  isNameColumn,
   isOthersAddress,
   isPositiveFlag,
   rankDomainName,
@@ -84,4 +85,12 @@ test('addresses of others, and URLs of other things', () => {
     0, 0, 0, 0,
   ])
   expect(['domain', 'emailDomain', 'website'].map(rankDomainName)).toEqual([3, 2, 1])
+})
+
+test.each(['name', 'full_nm', 'firstName', 'last_name', 'surname'])('%s holds names', (name) => {
+  expect(isNameColumn(name)).toBe(true)
+})
+
+test.each(['stage_name', 'status', 'plan'])('%s holds labels', (name) => {
+  expect(isNameColumn(name)).toBe(false)
 })

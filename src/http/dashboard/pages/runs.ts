@@ -1,8 +1,8 @@
 import type { RunReport, ServiceReport } from '../../../domain/report/run.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
-import { Run } from '../../../domain/run.ts'
+import { Run, type StoredRunOptions } from '../../../domain/run.ts'
 import { describeRunKind, readTotal, runOutcome, readServiceTotals } from '../../../domain/stored-run.ts'
-import { readRunProcess, type LivingRun } from '../../../store/runs.ts'
+import { findUndo, readRunProcess, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
   clamped,
@@ -120,6 +120,8 @@ interface RunPageData {
   readonly run: LivingRun
   /** The process that runs it, or did. */
   readonly owner: string | null
+  /** The run that has undone it. */
+  readonly undoneBy: number | null
   /** Rows of a run in progress; null: it has ended. */
   readonly live: RowStateCounts | null
   readonly readAt: number
@@ -149,6 +151,7 @@ async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<R
   return {
     run,
     owner: await readRunProcess(deps.db, run.id),
+    undoneBy: await findUndo(deps.db, run.id),
     live: run.alive ? await countRowStates(deps.db, { run: run.id }) : null,
     readAt: Date.now(),
     canAct: request.canAct,
@@ -163,7 +166,7 @@ function runActions({ run, canAct }: RunPageData): HtmlPart {
   )
 }
 
-function aboutSection({ run, owner, readAt }: RunPageData): Markup {
+function aboutSection({ run, owner, undoneBy, readAt }: RunPageData): Markup {
   const { id, options, started_at: started, finished_at: finished } = run
   const lasted = formatDuration((finished?.getTime() ?? readAt) - started.getTime())
   const hasWritten = (readTotal(run.totals, 'cells', 'written') ?? 0) > 0 && options.dry !== true
@@ -177,18 +180,27 @@ function aboutSection({ run, owner, readAt }: RunPageData): Markup {
         ],
         ['Reason', run.reason === null ? null : withCode(run.reason)],
         ['Cancelled by', run.cancelled_by],
+        ['Undone by', undoneBy === null ? null : html`<a href="/runs/${undoneBy}">run ${undoneBy}</a>`],
       ])}
       ${definitionList([
         ['Kind', describeRunKind(run)],
         ['Sources', sourceLinks(run.sources)],
-        ['Budget', options.budget === null ? 'unlimited' : pluralize(options.budget, 'lookup')],
+        ['Budget', describeBudget(options)],
         ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
         ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
         ['Process', owner === null ? null : html`<code>${processName(owner)}</code>`],
       ])}
     </div>`,
-    !run.alive && hasWritten && html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
+    !run.alive &&
+      hasWritten &&
+      undoneBy === null &&
+      html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
   ])
+}
+
+const describeBudget = ({ budget, money }: StoredRunOptions): string => {
+  if (money !== undefined) return formatMoney(money)
+  return budget === null ? 'unlimited' : pluralize(budget, 'lookup')
 }
 
 /** What each of several services did. */
