@@ -15,7 +15,7 @@ COPY scripts/build.ts ./scripts/
 RUN npm run build && npm prune --omit=dev --omit=optional
 
 FROM ${NODE}
-ARG VERSION=0.1.0
+ARG VERSION=1.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Fillrate" \
       org.opencontainers.image.description="Enriches CRM records in Postgres from an HTTP enrichment API" \

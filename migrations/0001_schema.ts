@@ -219,7 +219,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
   // that are due: `row_counts` says where to look for the ones, and a pass finds the others. What is rare has a column
   // that is null for all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
-  // `failure` (`store/failures.ts:failureSql`): a generated column would list the states, and a later version could add none.
+  // `failure` (`store/terms.ts:failureSql`): a generated column would list the states, and a later version could add none.
   await sql`
     create table fillrate.rows (
       lookup_id bigint,

@@ -3,12 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 66_322,
-  filesOfSource: 342,
+  linesOfSource: 64_758,
+  filesOfSource: 339,
   tables: 22,
-  linesOfTests: 66_648,
-  /** What users can rely on, and what they have to give. */
-  linesOfTheOffer: 1_917,
+  linesOfTests: 65_757,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
   medianLine: 38,
   ninetyFifthLine: 106,
@@ -35,9 +33,6 @@ const WEIGHTS: Readonly<Record<keyof typeof CEILINGS, number>> = {
     new Set(schema.match(/create table fillrate\.\w+/g)).size +
     2 * (schema.match(/create table \$\{name\}/g) ?? []).length,
   linesOfTests: countLines(readAll('test/**/*.ts')),
-  linesOfTheOffer: Object.values(
-    JSON.parse(read('test/fixtures/public-surface.json')) as Record<string, readonly string[]>,
-  ).reduce((sum, lines) => sum + lines.length, 0),
   medianLine: lengths[lengths.length >> 1] ?? 0,
   ninetyFifthLine: lengths[Math.floor(lengths.length * 0.95)] ?? 0,
 }
