@@ -63,7 +63,7 @@ test('rows that are filled while the next run picks them are reported as enriche
     // Its lease is over, and the rows that it has postponed are due.
     await own.query('update fillrate.runs set leased_until = now(); update fillrate.rows set due_at = null')
 
-    // The next run has read the rows and waits to claim the first of them, while it fills the others.
+    // The next run has read the rows and waits to claim the first of them, while another process fills the others.
     await locker.query(
       `begin; select from fillrate.rows where state = 'waiting' order by key limit 1 for no key update`,
     )
@@ -73,9 +73,12 @@ test('rows that are filled while the next run picks them are reported as enriche
         own.count(`pg_stat_activity where wait_event_type = 'Lock' and query ~ 'insert into fillrate.rows'`),
       )
       .toBe(1)
+    const filler = commands.start('serve')
     await expect.poll(() => own.count(`fillrate.rows where state = 'waiting'`)).toBe(1)
     await locker.query('rollback')
     const { code, stdout } = await next.ended
+    filler.child.kill('SIGTERM')
+    expect((await filler.ended).code).toBe(0)
     expect(code).toBe(0)
     expect((JSON.parse(stdout) as RunReport).rows).toMatchObject({ unchanged: 0, waiting: 0 })
     expect(await own.count(`fillrate.rows where state = 'enriched'`)).toBe(
