@@ -98,7 +98,6 @@ describe('a limit that was cut', () => {
   })
 })
 
-
 test('the share of answers with headers is of all completed calls', () => {
   const ledger = new CallLedger()
   const coverage = new HeaderCoverage(ledger)
