@@ -1,6 +1,7 @@
 import type { Deps, TableDeps } from '../pipeline/deps.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source-model.ts'
+import { listQueuedSources } from '../store/write-back-queue.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import { unlessBroken } from './source-health.ts'
@@ -14,6 +15,14 @@ const WRITE_WITHIN_MS = 200
 const GATHER_MS = 1_000
 /** This number of answers waits for no more: what a batch costs besides its rows is a few percent of it then. */
 const GATHERED_ANSWERS = 1_000
+
+/**
+ * From this number of sources on, one statement for all of them says which have something to write: the sources of many tenants
+ * have little each, and a claim that finds nothing costs a transaction.
+ */
+const MANY_SOURCES = 10
+/** Above, a claim finds something soon. */
+const MAX_QUEUED = 1_000
 
 interface SourceWriter {
   readonly source: Source
@@ -31,6 +40,7 @@ export class Writers {
   readonly #signal: AbortSignal
   readonly #forEachRun: (act: (counters: RunCounters) => void) => void
   readonly #writers: readonly SourceWriter[]
+  readonly #readQueued: () => Promise<ReadonlySet<string> | null>
   /** Answers stored since a batch was begun. */
   #unwritten = 0
   /** Until the writers are due. */
@@ -45,6 +55,10 @@ export class Writers {
     this.#deps = deps
     this.#signal = options.signal
     this.#forEachRun = forEachRun
+    this.#readQueued =
+      options.sources.length < MANY_SOURCES
+        ? () => Promise.resolve(null)
+        : sharedRead(() => listQueuedSources(deps.db, MAX_QUEUED))
     this.#writers = options.sources.map((source) => ({
       source,
       wakeSignal: new WakeSignal(),
@@ -65,7 +79,11 @@ export class Writers {
       let hasMore = false
       const tick = async (): Promise<number> => {
         this.#unwritten = 0
-        const result = await unlessBroken(this.#deps, source, () => writeBackBatch(this.#deps, source))
+        const queued = await this.#readQueued()
+        const isIdle = queued !== null && !queued.has(source.name)
+        const result = isIdle
+          ? NOTHING_WRITTEN
+          : await unlessBroken(this.#deps, source, () => writeBackBatch(this.#deps, source))
         const { rows, cells, more } = result ?? NOTHING_WRITTEN
         this.#forEachRun((counters) => {
           counters.written += cells
@@ -91,3 +109,26 @@ export class Writers {
 }
 
 const NOTHING_WRITTEN = { rows: 0, cells: 0, more: false }
+
+/**
+ * A read for many callers at once. Each gets a result that was read after its call; those that call while one is under way share the
+ * next.
+ */
+export function sharedRead<T>(read: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> | null = null
+  let next: Promise<T> | null = null
+  const start = (): Promise<T> => {
+    next = null
+    const started = read()
+    current = started.then(
+      () => (current = null),
+      () => (current = null),
+    )
+    return started
+  }
+  return () => {
+    if (current === null) return start()
+    next ??= current.then(start)
+    return next
+  }
+}

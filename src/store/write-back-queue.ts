@@ -7,7 +7,7 @@ import type { NewChange } from './changes.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
-import { isTrue, opaque, parseColumns, unnestByRow, type WithText } from './sql.ts'
+import { isTrue, opaque, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
 import {
   ANSWERED_STATES,
   failureSql,
@@ -264,6 +264,22 @@ export async function dequeueOrphaned(db: Connection, limit: number): Promise<vo
 /** Whether anything is queued: a poll that finds nothing needs no transaction. */
 export const hasQueued = (db: Connection): Promise<boolean> =>
   isTrue(db, sql`exists (select from fillrate.answered_lookups)`)
+
+/**
+ * The sources whose rows wait for queued lookups.
+ * @param most lookups that are looked at
+ * @returns null: more are queued
+ */
+export async function listQueuedSources(db: Connection, most: number): Promise<ReadonlySet<string> | null> {
+  const listed = sql<{ lookups: number; sources: string[] }>`
+    with queued as materialized (select lookup_id from fillrate.answered_lookups limit ${most + 1})
+    select (select count(*)::int from queued) as lookups,
+           array(select distinct r.source from queued q cross join lateral (
+             select source from fillrate.rows
+              where lookup_id = q.lookup_id and ${opaque(sql`state = 'waiting'`)} offset 0) r) as sources`
+  const { lookups, sources } = await readOne(db, listed)
+  return lookups > most ? null : new Set(sources)
+}
 
 // Postponed rows: they have a result, but another transaction has locked them. Their `due_at` is the time of the next
 // try.

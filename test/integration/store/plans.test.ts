@@ -358,6 +358,7 @@ describe.each<[string, readonly string[], readonly string[]]>([
       expect(await hasWorkUnderWay(tx, RUN)).toBe(false)
     })
     expect(search).toBeLessThan(4 * MANY)
+    expect(await countTuplesRead((tx) => writeBackQueue.listQueuedSources(tx, 1_000))).toBeLessThan(5_000)
   })
 
   test(`rows are claimed of ${MANY} that share a lookup`, async () => {

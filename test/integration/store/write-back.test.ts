@@ -186,3 +186,33 @@ test('a place that has become that of another row finishes none, and a write who
   await finish({ ...written('1', places.get('2')), change: null })
   expect(await statesByKey()).toMatchObject([{ state: 'waiting' }, { state: 'waiting' }])
 })
+
+test('the sources with something to write are listed, as far as the queue is short', async () => {
+  const { db } = database
+  await database.query('truncate fillrate.answered_lookups, fillrate.rows, fillrate.lookups cascade')
+  const id = await beginRun(database.db, { sources: ['a', 'b'] })
+  for (const [source, key] of [
+    ['a', 'a@b.example'],
+    ['b', 'b@b.example'],
+    ['c', 'c@b.example'],
+  ] as const) {
+    const wanted = { kind: 'email', key, input: { email: key } } as const
+    const lookup = await db.transaction().execute(async (tx) => {
+      const [one] = await wantLookups(tx, [wanted], source, id, [id])
+      const row = {
+        key,
+        inputHash: '1',
+        settledAt: null,
+        state: 'waiting',
+        reason: null,
+        notes: null,
+      } as const
+      if (source !== 'c') await rows.claimRows(tx, source, id, [id], [{ ...row, lookup: one?.id ?? 0 }], 0)
+      return one?.id ?? 0
+    })
+    if (source !== 'b') await enqueue([lookup])
+  }
+  // b has no answer, and c no row.
+  expect(await writeBackQueue.listQueuedSources(db, 10)).toEqual(new Set(['a']))
+  expect(await writeBackQueue.listQueuedSources(db, 1)).toBeNull()
+})
