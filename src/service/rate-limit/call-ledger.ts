@@ -5,6 +5,8 @@ export interface Call {
   readonly sentAt: number
   /** Calls completed by then: they reached the service before this one. */
   readonly completedBefore: number
+  /** Of these, answered with 4xx. */
+  readonly clientErrorsBefore: number
   /** The fixed window that was open by our count, and the calls completed by then that were sent in it and certainly counted. */
   readonly window: number
   readonly certainBefore: number
@@ -54,6 +56,8 @@ export class CallLedger {
   /** Not sent yet. */
   granted = 0
   completed = 0
+  /** Of these, answered with 4xx. */
+  clientErrors = 0
   /** In the order of sending. */
   readonly inFlight = new Set<Call>()
   /** Granted and not yet sent, the latest last. */
@@ -111,6 +115,7 @@ export class CallLedger {
       ...known,
       order: ++this.#order,
       completedBefore: this.completed,
+      clientErrorsBefore: this.clientErrors,
       isCovered: this.sent <= allowed,
     }
     this.inFlight.add(call)

@@ -1,4 +1,4 @@
-import type { Call, CallLedger } from './call-ledger.ts'
+import type { Call, CallLedger, CallResult } from './call-ledger.ts'
 import type { RateHeaders, Reset } from './headers.ts'
 
 /** A static Remaining is ignored after this many answers. */
@@ -11,6 +11,9 @@ const COMPARED_FOR_MS = 1000
 
 /** Of so few answers all may have had headers by chance. */
 const FEW_ANSWERS = 8
+
+/** 4xx: a rejected input or no match, which some services do not count. */
+export const isClientError = (status: number): boolean => status >= 400 && status < 500 && status !== 429
 
 /** Calls counted by the service, this one included; null if the headers do not say, or say nothing credible. */
 export function usedFromHeaders({ limit, remaining }: RateHeaders, known: number | null): number | null {
@@ -103,6 +106,41 @@ export class LimitDecrease {
   }
 }
 
+/**
+ * Which statuses the service counts against the limit. Server errors (5xx) are counted by some services only, so they
+ * prove nothing. 4xx are counted by most: that is believed once more calls are counted than all others together, or once
+ * a call that is alone in flight counts one more than the 4xx before it; and never again once it counts the same.
+ */
+export class CountedStatuses {
+  #isProven = false
+  #isContradicted = false
+  /** Calls that were counted before the first of ours: a predecessor's. */
+  #before: number | null = null
+  /** The latest call, if it was a 4xx and alone in flight. */
+  #clientError: { readonly order: number; readonly used: number } | null = null
+
+  /** @param status not 429 */
+  isCounted(status: number): boolean {
+    return status < 400 || (status < 500 && this.#isProven && !this.#isContradicted)
+  }
+
+  /** @param sent calls sent in total by the time of the answer */
+  record({ call, used }: CallResult, status: number, sent: number): void {
+    if (used === null) {
+      this.#clientError = null
+      return
+    }
+    this.#before ??= Math.max(0, used - sent)
+    if (used - this.#before > sent - call.clientErrorsBefore) this.#isProven = true
+    const isAlone = call.completedBefore === call.order - 1 && sent === call.order
+    const last = this.#clientError
+    this.#clientError = isAlone && isClientError(status) ? { order: call.order, used } : null
+    if (!isAlone || last === null || call.order !== last.order + 1) return
+    if (used === last.used + 1) this.#isProven = true
+    if (used === last.used) this.#isContradicted = true
+  }
+}
+
 /** How many answers carry headers: some services send them with some answers only. */
 export class HeaderCoverage {
   /** Highest usage seen on an answer with Reset: an upper bound on what a bucket has refilled by that Reset. */
@@ -135,6 +173,7 @@ export class HeaderCoverage {
 export class HeaderEvidence {
   readonly statics = new StaticHeaderFilter()
   readonly delayUnit = new DelayUnit()
+  readonly statuses = new CountedStatuses()
   readonly decrease = new LimitDecrease()
   readonly coverage: HeaderCoverage
 

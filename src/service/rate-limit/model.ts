@@ -5,7 +5,7 @@ import { Cooldown } from './cooldown.ts'
 import { padded } from './counter.ts'
 import { Counters } from './counters.ts'
 import type { StatedUsage } from './endpoint-evidence.ts'
-import { HeaderEvidence, usedFromHeaders } from './header-evidence.ts'
+import { HeaderEvidence, isClientError, usedFromHeaders } from './header-evidence.ts'
 import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from './headers.ts'
 import { OtherClient } from './other-client.ts'
 import { Probes, type ProbeContext } from './probes.ts'
@@ -273,8 +273,7 @@ export class RateLimitModel {
       call,
       receivedAt: now,
       used: isRejected || status >= 500 || isStale ? null : usedFromHeaders(rate, this.limit),
-      // Some services count neither server errors nor rejected inputs.
-      isCounted: !isRejected && status < 400,
+      isCounted: !isRejected && this.#headers.statuses.isCounted(status),
       isRefused: isRejected,
     }
     if (rate.reset !== null) this.#headers.coverage.recordReset(result.used)
@@ -282,7 +281,9 @@ export class RateLimitModel {
     if (isBan) this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
     else if (isRejected) this.#onRejected(call, headers, now)
     if (isRejected) return null
+    if (isClientError(status)) this.calls.clientErrors++
     if (status !== 403) this.#cooldown.onAccepted(call.sentAt)
+    this.#headers.statuses.record(result, status, this.calls.sent)
     if (rate.remaining !== null) {
       this.#headers.coverage.recordRemaining()
       if (!isStale && this.limit !== null) this.#noteOthers(call, rate.remaining, this.limit, now)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
 import {
+  CountedStatuses,
   DelayUnit,
   HeaderCoverage,
   LimitDecrease,
@@ -95,6 +96,81 @@ describe('a limit that was cut', () => {
     decrease.record(100)
     expect(decrease.apply(rate(50, 40), callAt(110), 20)).toMatchObject({ limit: 50, remaining: 40 })
     expect(decrease).toMatchObject({ hasHappened: true })
+  })
+})
+
+describe('which answers are counted', () => {
+  /** Calls one after the other, each with its status and what is used. */
+  const learn = (answers: readonly (readonly [number, number | null])[]): CountedStatuses => {
+    const statuses = new CountedStatuses()
+    const ledger = new CallLedger()
+    for (const [status, used] of answers) {
+      const result = resultOf(send(ledger, 0), 10, { used })
+      ledger.complete(result)
+      statuses.record(result, status, ledger.sent)
+      if (status >= 400 && status < 500) ledger.clientErrors++
+    }
+    return statuses
+  }
+
+  test('2xx are, 5xx may not be, and neither may 4xx before anything shows it', () => {
+    expect([200, 404, 500].map((status) => new CountedStatuses().isCounted(status))).toEqual([
+      true,
+      false,
+      false,
+    ])
+  })
+
+  test('4xx are once the call after one counts one more', () => {
+    expect(
+      learn([
+        [404, 1],
+        [200, 2],
+      ]).isCounted(404),
+    ).toBe(true)
+  })
+
+  test('4xx are once the call after one counts one more, in a later window too', () => {
+    const answers = [1, 2, 3].map((used) => [200, used] as const)
+    expect(learn([...answers, [404, 1], [200, 2]]).isCounted(404)).toBe(true)
+  })
+
+  test('4xx are once more calls are counted than all others together', () => {
+    const answers = [
+      [404, null],
+      [200, 2],
+    ] as const
+    expect(learn(answers).isCounted(404)).toBe(true)
+  })
+
+  test('nothing is shown by answers that state no count', () => {
+    const answers = [
+      [404, null],
+      [200, null],
+      [404, 3],
+      [200, 4],
+    ] as const
+    expect(learn(answers).isCounted(404)).toBe(true)
+  })
+
+  test('4xx are not once the call after one counts the same', () => {
+    const statuses = learn([
+      [200, 1],
+      [404, 2],
+      [200, 3],
+      [404, 3],
+      [200, 3],
+    ])
+    expect(statuses.isCounted(404)).toBe(false)
+  })
+
+  test('calls of a previous process are not taken for 4xx', () => {
+    expect(
+      learn([
+        [404, 8],
+        [200, 8],
+      ]).isCounted(404),
+    ).toBe(false)
   })
 })
 

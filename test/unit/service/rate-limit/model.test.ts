@@ -233,6 +233,15 @@ describe('a call that was refused', () => {
   })
 })
 
+describe('which answers are counted', () => {
+  test('4xx are told from 429', () => {
+    const model = new RateLimitModel()
+    call(model, 0, 404, {})
+    call(model, 100, 429, {})
+    expect(model.calls.clientErrors).toBe(1)
+  })
+})
+
 test('a delay that turns out to be in milliseconds leaves nothing of what was read before', () => {
   const model = new RateLimitModel()
   const delays = [9_000_000, 8_950_000, 8_900_000, 8_850_000]
