@@ -1,12 +1,13 @@
 import { toVariable } from '../../util/text.ts'
 import type { RunReport } from '../../domain/report/run.ts'
-import { FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
+import { Exit, FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import {
   DRY_RUN_SAMPLE_ROWS,
   budgetOption,
   limitOption,
   parseMs,
   routeOption,
+  statesOption,
   whereOption,
 } from '../options.ts'
 import type { Output } from '../terminal.ts'
@@ -39,6 +40,14 @@ export const runCommand = defineCommand(
       '--dry-run',
       'look up and store the records, and show what would be written without writing it',
       false,
+    )
+    .addOption(
+      statesOption(
+        '--exit-zero-on <3,4>',
+        'exit with 0 instead of these codes, for a scheduler to which every other code is a failure',
+        ['3', '4'],
+        [],
+      ),
     ),
   {
     group: 'work',
@@ -47,7 +56,10 @@ export const runCommand = defineCommand(
       ['fillrate run --dry-run --budget 100', 'shows what 100 lookups would change; the next run writes it'],
       ['fillrate run contacts --limit 50', 'try 50 rows first'],
       ["fillrate run contacts 'acme_*'", 'the source contacts, and each whose name begins with acme_'],
-      ['fillrate run --wait 0', 'from cron, with `fillrate serve` to receive the webhooks'],
+      [
+        'fillrate run --wait 0 --exit-zero-on 3,4',
+        'from cron, with `fillrate serve` to receive the webhooks',
+      ],
     ],
     exits: [0, 1, 2, 3, 4, 130],
     onInterrupt: FINISHING_MESSAGE,
@@ -55,7 +67,7 @@ export const runCommand = defineCommand(
 
     async handler(call) {
       const { stdout, stderr, signal } = call
-      const { limit, budget, where, route, backfill, dryRun, wait: waitMs } = call.flags
+      const { limit, budget, where, route, backfill, dryRun, wait: waitMs, exitZeroOn } = call.flags
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
@@ -94,7 +106,12 @@ export const runCommand = defineCommand(
       )
       view.end()
       if (runExitCode(report) === 2 || report.status === 'failed') printFailure(report, stderr)
-      return { json: report, text: () => renderReport(report, stdout), exit: runExitCode(report) }
+      const exit = runExitCode(report)
+      return {
+        json: report,
+        text: () => renderReport(report, stdout),
+        exit: exitZeroOn.some((code) => Number(code) === exit) ? Exit.done : exit,
+      }
     },
   },
 )

@@ -199,3 +199,12 @@ describe('the process', () => {
       expect(JSON.parse(line)).toHaveProperty('msg')
   })
 })
+
+test('--exit-zero-on turns the exit codes of a normal night into 0, and leaves the others', async () => {
+  await database.query(`insert into crm.contacts (email) values ('exit.zero@example.com')`)
+  const command = ['run', 'contacts', '--budget', '0', '--wait', '0']
+  const codes = []
+  for (const words of [[], ['3,4'], ['3'], ['1']])
+    codes.push((await run(...command, ...words.flatMap((one) => ['--exit-zero-on', one]))).code)
+  expect(codes).toEqual([4, 0, 4, 2])
+})

@@ -46,6 +46,7 @@ describe('a command', () => {
         wait: 30 * 60_000,
         backfill: false,
         dryRun: false,
+        exitZeroOn: [],
       },
     })
   })
