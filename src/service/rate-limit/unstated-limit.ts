@@ -18,10 +18,11 @@ const FIRST_RISE = 1 / 16
 const MOST_RISE = 1 / 2
 
 /**
- * A length from which on more is tried soon, again and again, and by several calls at once, in milliseconds: its number may be that of an
- * outage, as nothing shorter explains one, and a window is too long to wait for each try.
+ * From this length on, in milliseconds, more is tried soon, again and again, and by several calls at once: its number may be that
+ * of an outage, as nothing shorter explains one, and a window is too long to wait for each try.
  */
 const LONG_MS = 120_000
+/** The most calls in flight at once beyond those that were accepted. */
 const MOST_IN_TRIAL = 16
 
 /** A length whose number is what was let through within it, or this much less, explains a refusal. */
@@ -70,9 +71,8 @@ export class UnstatedLimit {
   #raisedFrom: number | null = null
   #trialAt = 0
   #trialMs = FIRST_TRIAL_MS
-  #rise = FIRST_RISE
-  /** How many calls beyond the accepted ones may be in flight at once. */
-  #inTrial = 1
+  /** Raises that were accepted since the latest refusal. */
+  #raises = 0
   /** The most calls that were accepted in a window while more is tried. */
   #proven = 0
 
@@ -107,7 +107,7 @@ export class UnstatedLimit {
     if (known === null) return Math.max(0, this.slowStart.allowed - pending)
     const left = this.left({ ...known, calls: this.#former ?? known.calls }, now)
     const few = Math.min(left, Math.ceil((left - pending) / 2))
-    if (left < 1 || (few < 1 && known.windowMs >= LONG_MS)) return this.#triable(known, now)
+    if (left < 1 || (few < 1 && isLong(known))) return this.#triable(known, now)
     const spread = now < this.#carefulUntil ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
     const most = Math.max(1, Math.round(spread))
     return Math.max(0, Math.min(few, most - pending))
@@ -144,8 +144,9 @@ export class UnstatedLimit {
   onSent(now: number): void {
     if (this.known === null || this.#former !== null || this.left(this.known, now) >= 0) return
     const { calls, windowMs } = this.known
+    const rise = Math.min(MOST_RISE, FIRST_RISE * 2 ** this.#raises)
     this.#former = calls
-    this.known = { calls: calls + Math.max(1, Math.round(calls * this.#rise)), windowMs }
+    this.known = { calls: calls + Math.max(1, Math.round(calls * rise)), windowMs }
     this.#ledger.rememberFor(this.known.calls)
   }
 
@@ -170,8 +171,7 @@ export class UnstatedLimit {
     if (isOfTrial) this.#endTrial(false, now)
     else {
       this.#carefulUntil = now + CAREFUL_MS
-      this.#rise = FIRST_RISE
-      this.#inTrial = 1
+      this.#raises = 0
       if (this.known !== null && this.#raisedFrom !== null)
         this.#most.set(this.known.windowMs, this.#raisedFrom)
       this.#raisedFrom = null
@@ -221,7 +221,7 @@ export class UnstatedLimit {
     this.#former = null
     this.#proven = 0
     this.#ledger.rememberFor(calls)
-    this.#trialAt = now + (windowMs >= LONG_MS ? this.#trialMs : Math.max(this.#trialMs, windowMs))
+    this.#trialAt = now + (isLong(this.known) ? this.#trialMs : Math.max(this.#trialMs, windowMs))
   }
 
   /**
@@ -230,13 +230,12 @@ export class UnstatedLimit {
    */
   #triable(known: LearntLimit, now: number): number {
     const { calls, windowMs } = known
-    const isLong = windowMs >= LONG_MS
-    if (!isLong && this.#ledger.outstanding + this.#ledger.granted > 0) return 0
+    if (!isLong(known) && this.#ledger.outstanding + this.#ledger.granted > 0) return 0
+    const inTrial = isLong(known) ? Math.min(MOST_IN_TRIAL, 2 ** this.#raises) : 1
     const proven = Math.max(this.#former ?? calls, this.#proven)
-    const room = this.left({ calls: proven, windowMs }, now) + this.#inTrial
-    const free = Math.max(0, Math.min(room, this.#inTrial))
+    const free = Math.max(0, Math.min(inTrial, inTrial + this.left({ calls: proven, windowMs }, now)))
     if (this.#former !== null) return Math.max(0, Math.min(free, this.left(known, now)))
-    const isEarly = this.#ledger.completedAfter(now - windowMs / 2) >= calls / (isLong ? 3 : 2)
+    const isEarly = this.#ledger.completedAfter(now - windowMs / 2) >= calls / (isLong(known) ? 3 : 2)
     return isEarly && this.#pause === null && now >= this.#trialAt ? free : 0
   }
 
@@ -246,21 +245,19 @@ export class UnstatedLimit {
     if (isAccepted) {
       this.#most.set(windowMs, this.known.calls)
       this.#raisedFrom = this.#former
-      this.#rise = Math.min(MOST_RISE, this.#rise * 2)
-      if (windowMs >= LONG_MS) {
-        this.#inTrial = Math.min(MOST_IN_TRIAL, this.#inTrial * 2)
-        this.#trialAt = now
-      } else this.#trialAt = now + Math.max(FIRST_TRIAL_MS, windowMs)
+      this.#raises++
+      this.#trialAt = isLong(this.known) ? now : now + Math.max(FIRST_TRIAL_MS, windowMs)
     } else {
       this.known = { calls: this.#former, windowMs }
-      this.#rise = FIRST_RISE
-      this.#inTrial = 1
+      this.#raises = 0
       this.#trialMs = Math.min(LAST_TRIAL_MS, this.#trialMs * 2)
     }
     this.#former = null
     this.#proven = 0
   }
 }
+
+const isLong = ({ windowMs }: Pick<LearntLimit, 'windowMs'>): boolean => windowMs >= LONG_MS
 
 /** Whether a longer length had let through just as many calls as it can. */
 const isExplained = (
