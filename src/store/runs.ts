@@ -1,4 +1,4 @@
-import { type InferResult, type RawBuilder, sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import type { ConditionKind } from '../domain/condition.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
@@ -68,7 +68,6 @@ export async function insertRun(
 
 /**
  * Extends a run's lease: its heartbeat.
- * @param scopes the process's current ones: one changes when the service rejects a key and the next one is used; null: it has none
  * @returns who has cancelled the run, if anyone; null if the lease is lost: another process has declared the run dead
  */
 export async function extendRunLease(
@@ -103,16 +102,15 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
   return (result.numAffectedRows ?? 0n) > 0n
 }
 
-/** The run that has undone a run; null: none has, or it was undone itself. */
-export async function findUndo(db: Connection, run: number): Promise<number | null> {
-  const ofSql = (id: RawBuilder<unknown>): RawBuilder<boolean> =>
-    sql`(options ->> 'undoes')::bigint = ${id} and state = 'completed'`
-  const { rows } = await sql<{ id: number }>`
-    select id from fillrate.runs u where ${ofSql(sql`${run}`)}
-       and not exists (select from fillrate.runs where ${ofSql(sql`u.id`)}) order by id desc limit 1`.execute(
-    db,
-  )
-  return rows[0]?.id ?? null
+/** Which run was undone by which, if that one was not undone itself. */
+export async function readUndone(db: Connection): Promise<ReadonlyMap<number, number>> {
+  const { rows } = await sql<{ id: number; undoes: number }>`
+    select id, (options ->> 'undoes')::bigint as undoes from fillrate.runs
+     where options ? 'undoes' and state = 'completed' order by id desc`.execute(db)
+  const undone = new Map<number, number>()
+  // What undoes a run is newer: it comes first.
+  for (const { id, undoes } of rows) if (!undone.has(id) && !undone.has(undoes)) undone.set(undoes, id)
+  return undone
 }
 
 /** Those of these runs that are cancelled. */

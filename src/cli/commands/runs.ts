@@ -39,10 +39,11 @@ export const runsCommand = defineCommand(
       const ids = found.map(({ id }) => id)
       const spends = await readRunSpends(db, ids, prices)
       const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
+      const undone = await store.readUndone(db)
       const none = state === null ? 'No run yet.' : `No run is ${state}.`
       return {
         json: { runs },
-        text: () => (runs.length === 0 ? [none] : renderRuns(runs, call.stdout, call.now())),
+        text: () => (runs.length === 0 ? [none] : renderRuns(runs, undone, call.stdout, call.now())),
       }
     },
   },
@@ -50,9 +51,13 @@ export const runsCommand = defineCommand(
 
 type ListedRun = StoredRun & { readonly spend: SpendAmount | null }
 
-function renderRuns(runs: readonly ListedRun[], output: Output, now: number): string[] {
-  const undone = listUndone(runs)
-  return renderTable(output, runs, [
+const renderRuns = (
+  runs: readonly ListedRun[],
+  undone: ReadonlyMap<number, number>,
+  output: Output,
+  now: number,
+): string[] =>
+  renderTable(output, runs, [
     { title: 'run', text: (run) => String(run.id), number: true },
     {
       title: 'state',
@@ -91,15 +96,6 @@ function renderRuns(runs: readonly ListedRun[], output: Output, now: number): st
     },
     { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
   ])
-}
-
-/** The runs that others have undone which were not undone themselves. @param runs newest first: what undoes a run is newer */
-function listUndone(runs: readonly ListedRun[]): ReadonlySet<number> {
-  const undone = new Set<number>()
-  for (const { id, state, options } of runs)
-    if (options.undoes !== undefined && state === Run.completed && !undone.has(id)) undone.add(options.undoes)
-  return undone
-}
 
 const STATE_STYLES = {
   [Run.running]: 'type',

@@ -87,6 +87,7 @@ test('--yes acts without a question; without it, a pipe and --json change nothin
   expect([await filled(), await runs()]).toEqual(before)
   expect((await here(['undo', '3', '--dry-run'])).code).toBe(0)
   expect((await here(['undo', '3', '--yes', '--json'])).code).toBe(0)
+  expect((await here(['runs'])).stdout).toMatch(/^ +1 +completed, undone /m)
   expect((await here(['undo', '4', '--yes'])).code).toBe(0)
   expect(await filled()).toBeGreaterThan(20)
 })

@@ -2,7 +2,7 @@ import type { RunReport, ServiceReport } from '../../../domain/report/run.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import { Run, type StoredRunOptions } from '../../../domain/run.ts'
 import { describeRunKind, readTotal, runOutcome, readServiceTotals } from '../../../domain/stored-run.ts'
-import { findUndo, readRunProcess, type LivingRun } from '../../../store/runs.ts'
+import { readRunProcess, readUndone, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
   clamped,
@@ -151,7 +151,7 @@ async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<R
   return {
     run,
     owner: await readRunProcess(deps.db, run.id),
-    undoneBy: await findUndo(deps.db, run.id),
+    undoneBy: (await readUndone(deps.db)).get(run.id) ?? null,
     live: run.alive ? await countRowStates(deps.db, { run: run.id }) : null,
     readAt: Date.now(),
     canAct: request.canAct,
