@@ -30,7 +30,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/left-out.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
-import { hasWrittenSince } from '../store/changes.ts'
+import { readLastWrite } from '../store/changes.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
@@ -354,6 +354,15 @@ const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
 /** Where Fillrate has written nothing since, a count of less than this age is kept. */
 const DAY_MS = 24 * 3_600_000
+/** A count may lack what was written while it was made. */
+const COUNT_TAKES_MS = 60_000
+
+interface CountOptions {
+  /** Rows of the largest table that is counted. */
+  readonly maxRows: number
+  /** When Fillrate has written last, in milliseconds since the epoch. */
+  readonly lastWrite: number
+}
 
 /** How full a source is. */
 type SourceCount = Omit<store.SourceFillRate, 'at'>
@@ -366,14 +375,14 @@ type SourceCount = Omit<store.SourceFillRate, 'at'>
 async function countSource(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  maxRows: number,
+  { maxRows, lastWrite }: CountOptions,
 ): Promise<SourceCount | null> {
   try {
     const last = await store.findFillRate(db, source.name)
     if (last !== null) {
       const ageMs = now() - last.at.getTime()
       if (last.took_ms > CHEAP_COUNT_MS && ageMs < COST_FACTOR * last.took_ms) return null
-      if (ageMs < DAY_MS && !(await hasWrittenSince(db, last.at))) return null
+      if (ageMs < DAY_MS && lastWrite <= last.at.getTime() - COUNT_TAKES_MS) return null
     }
     if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return null
     const startedAt = performance.now()
@@ -404,9 +413,14 @@ async function countSources(
   sources: readonly Source[],
   maxRows: number,
 ): Promise<SourceCount[]> {
+  const lastWrite = await readLastWrite(deps.db).catch((error: unknown) => {
+    logNotCounted(deps.log, error, sources.map(({ name }) => name).join(', '))
+    return null
+  })
+  if (lastWrite === null) return []
   const counted: SourceCount[] = []
   for (const source of sources) {
-    const count = await countSource(deps, source, maxRows)
+    const count = await countSource(deps, source, { maxRows, lastWrite })
     if (count !== null) counted.push(count)
   }
   return counted

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type EarlierWrites, type RowOutcome, type UndoContext, UNDONE_NOTE } from '../domain/row.ts'
-import { isTrue, jsonBatch, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
+import { jsonBatch, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
 import { failureSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -15,12 +15,12 @@ export interface NewChange {
   readonly earlierBefore: EarlierWrites | null
 }
 
-/** Whether a run or an undo has written since. A count takes its time, and may lack what is written meanwhile: a minute before is since. */
-export const hasWrittenSince = (db: Connection, at: Date): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`(select written_at from fillrate.changes order by id desc limit 1) > ${at}::timestamptz - interval '1 minute'`,
-  )
+/** When a run or an undo has written last, in milliseconds since the epoch; -Infinity: never. */
+export async function readLastWrite(db: Connection): Promise<number> {
+  const { rows } = await sql<{ at: Date }>`
+    select written_at as at from fillrate.changes order by id desc limit 1`.execute(db)
+  return rows[0]?.at.getTime() ?? Number.NEGATIVE_INFINITY
+}
 
 /** How many cells a run has written, by the service whose record they are of. @param columns those that are filled, by source: not those of `touch` */
 export async function countCellsOfRun(
