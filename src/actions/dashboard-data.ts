@@ -8,7 +8,7 @@ import type {
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
-import type { Config } from '../config/config.ts'
+import { listFollowed, type Config } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { sumSpend } from '../domain/spend.ts'
@@ -128,11 +128,6 @@ export async function listRunOverviews(
     })),
   )
 }
-
-export const listFollowed = (sources: Config['sources']): string[] =>
-  Object.values(sources)
-    .filter(({ follow }) => follow)
-    .map(({ name }) => name)
 
 /** Reads everything with a few statements on Fillrate's own tables; the user's tables are not touched. */
 export async function readDashboardData(

@@ -1,6 +1,6 @@
 import type { SpendAmount } from '../domain/report/shape.ts'
 import type { BudgetReport, SpendReport } from '../domain/report/status.ts'
-import type { Config } from '../config/config.ts'
+import { listFollowed, type Config } from '../config/config.ts'
 import { type Price, roundCredits, sumCosts, sumSpend } from '../domain/spend.ts'
 import * as budgets from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
@@ -93,7 +93,7 @@ export async function readRunSpends(
 
 async function listBudgets(db: Database, settings: SpendSettings): Promise<BudgetReport[]> {
   const ofDay: BudgetReport[] = []
-  if (Object.values(settings.sources).some(({ follow }) => follow)) {
+  if (listFollowed(settings.sources).length > 0) {
     const limit = toBudgetLimit(settings.liveSync.budget)
     ofDay.push(toReport({ kind: 'live_sync', run: null, limit }, await budgets.readDayBudget(db)))
   }

@@ -36,6 +36,12 @@ export function mixedBudgetOf({ budget, services }: Priced): MixedBudget | null 
   return Math.min(...prices) === highest ? null : { ...budget, highest }
 }
 
+/** Names of the sources whose rows are enriched as they change. */
+export const listFollowed = (sources: Config['sources']): string[] =>
+  Object.values(sources)
+    .filter(({ follow }) => follow)
+    .map(({ name }) => name)
+
 /** An entry of the schedule: when to run which sources. */
 export type ScheduleEntry = Config['schedule'][number]
 

@@ -2,7 +2,7 @@ import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
 import type { Actions } from '../actions/actions.ts'
-import { mixedBudgetOf, lookupBudgetOf, type Config } from '../config/config.ts'
+import { listFollowed, lookupBudgetOf, mixedBudgetOf, type Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
@@ -218,14 +218,12 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
 /** Requires a budget for live sync, which starts by itself. */
 function requireBudgets(config: Config): void {
   if (config.liveSync.budget !== null) return
-  const problems: Problem[] = Object.values(config.sources)
-    .filter(({ follow }) => follow)
-    .map(({ name }) => ({
-      place: `sources.${name}.follow`,
-      found: 'no budget',
-      expected: 'a maximum number of lookups a day',
-      todo: "set `budget` in the configuration: a number of lookups, or 'unlimited', or `liveSync: { budget }`",
-    }))
+  const problems = listFollowed(config.sources).map((name): Problem => ({
+    place: `sources.${name}.follow`,
+    found: 'no budget',
+    expected: 'a maximum number of lookups a day',
+    todo: "set `budget` in the configuration: a number of lookups, or 'unlimited', or `liveSync: { budget }`",
+  }))
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }
 

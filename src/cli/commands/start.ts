@@ -1,4 +1,4 @@
-import type { Config } from '../../config/config.ts'
+import { listFollowed } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { portOption } from '../options.ts'
@@ -53,7 +53,7 @@ export const startCommand = defineCommand(
                   ],
           }),
         onReady: () => {
-          const follows = followed(config)
+          const follows = listFollowed(config.sources)
           const schedule = listNextRuns(config.schedule, now())
           printAnswer(call, {
             json: { schedule, follows },
@@ -68,8 +68,3 @@ export const startCommand = defineCommand(
     },
   },
 )
-
-const followed = (config: Config): string[] =>
-  Object.values(config.sources)
-    .filter((source) => source.follow)
-    .map((source) => source.name)

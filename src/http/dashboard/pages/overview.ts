@@ -1,11 +1,11 @@
 import type { BudgetReport, RateLimitReport } from '../../../domain/report/status.ts'
 import {
-  listFollowed,
   type DashboardData,
   type ServiceOverview,
   type Verdict,
   type SystemData,
 } from '../../../actions/dashboard-data.ts'
+import { listFollowed } from '../../../config/config.ts'
 import { nextTimes } from '../../../config/cron.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
