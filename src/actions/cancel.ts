@@ -77,11 +77,9 @@ export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<C
       possibly_billed: 0,
       message,
     })
-    const all = [job, ...others].map(({ id: key }) => key)
+    const keys = [job, ...others].map(({ id: key }) => key).join(', ')
     if (others.length > 0)
-      return unchanged(
-        `several services have a job of this identifier. Give the key of one: ${all.join(', ')}`,
-      )
+      return unchanged(`several services have a job of this identifier. Give the key of one: ${keys}`)
     if (job.held) return unchanged('it is being posted right now')
     const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
     const requeueInputs = (): Promise<number> =>

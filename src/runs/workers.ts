@@ -146,6 +146,7 @@ export class Workers {
   }
 
   async #recover(): Promise<void> {
+    // An answer of Postgres, by which an outage shows, whatever it says.
     await readDatabaseTime(this.#deps.db)
     if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.

@@ -257,11 +257,11 @@ async function* endKeyRefusal({ databaseUrl }: Environment, scope: string | null
 /** Which fields of the service the record has, and which of its own the service does not describe. */
 function* describeRecord(service: Service, kind: 'person' | 'company', record: object): Generator<Finding> {
   const known = Object.keys(service.shapes[kind])
-  const filled = known
-    .map((field) => [field, valueAtPath(record, field) ?? null] as const)
-    .filter(([, value]) => value !== null)
-    .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
-  const missing = known.filter((field) => valueAtPath(record, field) == null)
+  const values = known.map((field) => [field, valueAtPath(record, field) ?? null] as const)
+  const filled = values.flatMap(([field, value]) =>
+    value === null ? [] : `${field}: ${JSON.stringify(value)}`,
+  )
+  const missing = values.flatMap(([field, value]) => (value === null ? field : []))
   const without = missing.length > 0 && filled.length > 0 ? `, without ${missing.join(', ')}` : ''
   yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields${without}`, {
     todo: filled.join('\n') || null,

@@ -20,7 +20,8 @@ interface WeightedBudget extends MixedBudget {
 }
 
 /**
- * What a run may spend, in credits, and what it left for lack of budget. A run picks no more than its budget pays beside what already waits for it; whether a lookup is requested is decided where it is leased (`store/budgets.ts`).
+ * What a run may spend, in credits, and what it left for lack of budget. A run picks no more than its budget pays beside what
+ * already waits for it; whether a lookup is requested is decided where it is leased (`store/budgets.ts`).
  */
 export class RunBudget {
   readonly limit: number | null
