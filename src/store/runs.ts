@@ -7,7 +7,7 @@ import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
 import type { RowStateCounts } from './rows.ts'
 import { fromNow, intervalSql, NOW } from './sql.ts'
-import { IS_RUNNING, isHeldSql } from './terms.ts'
+import { IS_RUNNING, isHeldSql, isOfJobSql } from './terms.ts'
 import { type Connection, whileSupported } from './transaction.ts'
 
 /** The services that a run calls, by number, each with the host and the key that it is called with. */
@@ -169,7 +169,7 @@ export interface RunningRun {
   readonly scopes: Scopes
   /** Its budget bounds what is requested for it. */
   readonly isBounded: boolean
-  /** A job of the leader's service whose results name none of its inputs, as none ever did. */
+  /** A job of the leader's service whose results name none of its inputs, as none ever did; those to be read again are not judged yet. */
   readonly unread: string | null
 }
 
@@ -183,7 +183,9 @@ export async function listRunning(
 ): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
     select id, trigger, options, scopes, bound is not null as "isBounded",
-           (select min(key::text) from fillrate.jobs where state = 'unread' and service_id = ${of?.service ?? null}::smallint) as unread,
+           (select min(j.key::text) from fillrate.jobs j
+             where j.state = 'unread' and j.service_id = ${of?.service ?? null}::smallint
+               and not exists (select from fillrate.deliveries d where d.state = 'received' and ${isOfJobSql(sql`d`)})) as unread,
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
      where ${IS_RUNNING}

@@ -12,10 +12,12 @@ import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
 import { insertDeliveries, requeueUnread } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
+import { listRunning } from '../../../src/store/runs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { POLICY } from '../../support/answered-people.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
@@ -153,8 +155,18 @@ describe('two services that number their jobs alike', () => {
       await settleAll()
       expect(await job(id)).toMatchObject({ state: 'unread' })
     }
+    await beginRun(database.db, { scopes: { [A.number]: 'key', [B.number]: 'key' } })
+    const stops = async (): Promise<boolean[]> => {
+      const listed = [A, B].map(({ number }) => listRunning(database.db, { service: number, scope: 'key' }))
+      return (await Promise.all(listed)).map(([run]) => run?.unread !== null)
+    }
+    expect(await stops()).toEqual([true, true])
     await requeueUnread(database.db, A.number)
     expect(await deliveries()).toMatchObject([{ state: 'received' }, { state: 'quarantined' }])
+    // Until they are read, by whichever process, no run is stopped for them.
+    expect(await stops()).toEqual([false, true])
+    await settleAll()
+    expect(await stops()).toEqual([true, true])
   })
 })
 
