@@ -60,11 +60,19 @@ export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 
 export const isEarlierSql = (output: MappedOutput): string =>
   countsAsBlank(output) ? `case when "~taken over" then ${losesToNewSql(output)} else false end` : 'false'
 
-/** SQL: whether any cell of the row `t` holds such a value, whichever service fills it. */
+/**
+ * SQL: whether a cell of the row `t` holds such a value: `here`, whichever service fills it, `later`, one that overwrites and comes
+ * after another, behind which it fills blank cells alone, or NULL.
+ */
 export function holdsAnyEarlierSql(source: Source): string {
   const whole = toWholeSource(source)
-  const held = whole.outputs.filter(countsAsBlank).map((output) => `(${losesToNewSql(output)})`)
-  return `(${isTakenOverSql(whole)}) and (${held.join(' or ')})`
+  const anyOf = (outputs: readonly MappedOutput[]): string =>
+    outputs
+      .filter(countsAsBlank)
+      .map((output) => `(${losesToNewSql(output)})`)
+      .join(' or ') || 'false'
+  return `case when not (${isTakenOverSql(whole)}) then null when ${anyOf(whole.outputs)} then 'here'
+    when ${anyOf(source.laterOutputs ?? [])} then 'later' end`
 }
 
 /**

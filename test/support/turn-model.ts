@@ -185,6 +185,7 @@ export class TurnModel {
         else if (answer.outcome !== 'found') state = answer.outcome
         else if (answer.confidence < minConfidence) state = 'below_confidence'
         else {
+          const isAnothers = !isTakenOver(row.cells, earlier)
           const lost = COLUMNS.filter((column) => isEarlier(column, policyOf(settings, turn, column)))
           const filled = this.#fill(settings, name, row, answer, may)
           Object.assign(written, filled)
@@ -195,7 +196,10 @@ export class TurnModel {
               written[column] = row.cells[column] ?? ''
             else row.cells[column] = null
           }
-          for (const column of [...lost, ...Object.keys(filled)]) delete earlier[column as Column]
+          // In another row, what is left is a user's, equal by chance: from its first write on it counts no more.
+          const ended =
+            isAnothers && Object.keys(filled).length > 0 ? COLUMNS : [...lost, ...Object.keys(filled)]
+          for (const column of ended) delete earlier[column as Column]
           state = Object.keys(filled).length + blanked.length > 0 ? 'enriched' : 'unchanged'
         }
         if (answer?.outcome === 'found') foundDue = Math.min(foundDue, dueDay ?? foundDue)

@@ -36,7 +36,7 @@ export interface PickCandidate extends PageRow {
    * A cell holds what Fillrate wrote for earlier inputs, which counts as blank: the row lacks it,
    * although it is full.
    */
-  readonly holdsEarlier: boolean
+  readonly holdsEarlier: 'here' | 'later' | null
   /**
    * Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null:
    * none, and no service before it.
@@ -212,7 +212,9 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
     ? {
         ...candidate,
         lacks: true,
-        ...(candidate.lacks_here !== undefined && { lacks_here: true }),
+        ...(candidate.lacks_here !== undefined && {
+          lacks_here: candidate.lacks_here || candidate.holdsEarlier === 'here',
+        }),
       }
     : candidate
 
@@ -230,18 +232,18 @@ export const candidateColumnsSql = (source: Source, service: number): RawBuilder
  * SQL: whether a cell of the row in `page` holds what Fillrate wrote for earlier inputs. The table is read again, by key, only where
  * anything was: of a settled row nothing is.
  */
-function holdsEarlierSql(source: Source): RawBuilder<boolean> {
-  if (!readsEarlier(source)) return sql`false`
-  return sql`case when r."hasEarlier" or (r."hasWritten" and r.input_hash is distinct from page.input_hash) then coalesce((
+function holdsEarlierSql(source: Source): RawBuilder<string | null> {
+  if (!readsEarlier(source)) return sql`null::text`
+  return sql`case when r."hasEarlier" or (r."hasWritten" and r.input_hash is distinct from page.input_hash) then (
     select ${sql.raw(holdsAnyEarlierSql(source))}
       from (select ${earlierValuesSql(sql`page.input_hash`)} as "~earlier"
               from fillrate.rows r where r.source = ${source.name} and r.key = page.key offset 0) as "~own"
-      join ${sql.raw(source.table.sql)} as t on ${sql.raw(keyMatchesSql(source, 'page.key'))} limit 1), false) else false end`
+      join ${sql.raw(source.table.sql)} as t on ${sql.raw(keyMatchesSql(source, 'page.key'))} limit 1) end`
 }
 
 /** SQL: the disposition of a row that does not wait, from `page` and `r`. */
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`
-  case when not page.lacks and not ${holdsEarlierSql(source)} then 'complete'
+  case when not page.lacks and ${holdsEarlierSql(source)} is null then 'complete'
        when ${settledUntilSql(source)} is not null then 'stamped'
        when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now() or r.deleted_at is not null
             or ${isFromOtherServiceSql(source, service)} or ${isStampRemovedSql(source)} then 'eligible'

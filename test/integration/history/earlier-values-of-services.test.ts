@@ -103,3 +103,18 @@ test('with always, the second service is asked, too, and its value replaces the 
   await becomeBob(config, BOB, { phone: '+47 2' })
   expect(await cells()).toEqual([{ ...BOB, phone: '+47 2' }])
 })
+
+test('with always at the second service alone, it is asked where the first has nothing to fill', async () => {
+  const config = { ...configWith('blank'), sources: twoStepSources('blank', 'always') }
+  const typed = { title: 'typed', seniority: 'typed' }
+  await harness.query(`insert into people values (1, 'ada@x.example', $1, $2)`, Object.values(typed))
+  await know('beta', 'ada@x.example', { phone: ADA.phone })
+  await know('beta', 'bob@x.example', { phone: '+47 2' })
+  await run(config)
+  expect(await cells()).toEqual([{ ...typed, phone: ADA.phone }])
+  await harness.query(`update people set email = 'bob@x.example'`)
+  // What overwrites never empties: the first service is not paid for nothing.
+  expect(await run(config)).toMatchObject({ lookups: { requested: 0 }, rows: { enriched: 1 } })
+  expect(await cells()).toEqual([{ ...typed, phone: '+47 2' }])
+  await expectIdle(config)
+})
