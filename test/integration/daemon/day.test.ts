@@ -82,6 +82,8 @@ test('what the database, the schedule and the configuration can do wrong is seen
     .poll(() => day.logged('condition_began', 'database_away'))
     .toMatchObject([{ reason: expect.stringContaining('does not fit this version') }])
   expect((await fetch(`${next.url}/readyz`)).status).toBe(503)
+  // Only a delivery after a job has expired ends its condition.
+  await expect.poll(() => day.query(`select from fillrate.jobs where state = 'expired'`)).toHaveLength(1)
 
   await locked.query('rollback')
   locked.release()
