@@ -20,12 +20,14 @@ const CHECKED = {
   ],
 }
 
-/** Crashes and kills, daemons, the dashboard in a browser, the demo and the examples. */
+/** Crashes and kills, daemons, the dashboard in a browser, the demo, the examples and the guides, and whole lives of a budget or a source. */
 const SLOW = [
   'test/integration/cli/{cancel,concurrent-runs,deliveries,dry-run,interrupt,kill,process,several-services,source}.test.ts',
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures}.test.ts',
-  'test/integration/runs/{any-input-jobs,bounded-reading,dry-run,job-outcomes,other-services,own-writes,result-pages,scopes,services-in-turn,services-model,several-services,unstated-limit}.test.ts',
+  'test/integration/docs/guide-*.test.ts',
+  'test/integration/history/{remap,remap-services}.test.ts',
+  'test/integration/runs/{any-input-jobs,bounded-reading,budget-bound,dry-run,emptied-rows,endpoint-limits,job-outcomes,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,services-model,several-services,unstated-limit}.test.ts',
   'test/integration/actions/plan-services.test.ts',
 ]
 
@@ -87,7 +89,7 @@ export default defineConfig({
         },
       },
       {
-        // `npm run test:slow`: half of all the time. `npm test` is to end within four minutes on two cores.
+        // `npm run test:slow`: two thirds of all the time. `npm test` is to end within three minutes on two cores.
         resolve: CHECKED,
         test: { ...INTEGRATION, name: 'slow', include: SLOW, exclude: [ON_CALL] },
       },
