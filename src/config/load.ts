@@ -5,7 +5,7 @@ import { resolveConfig, type Config } from './config.ts'
 import { ConfigProblems, toProblems, type Problem } from './problems.ts'
 import { parseService, type GivenService } from './service-schema.ts'
 import { describeValue, maskPasswords } from '../util/text.ts'
-import { createRequire, registerHooks } from 'node:module'
+import { registerHooks } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { createConfigSchema } from './config-schema.ts'
@@ -25,7 +25,7 @@ export const CONFIG_FILES = [
 const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or pass yours with --config.'
 
 /**
- * Finds, reads and checks the configuration. Each call reads the file again.
+ * Finds, reads and checks the configuration. A process reads a module once, and a JSON file each time.
  *
  * @param options.path a file, relative to `cwd`; without it, the first of `configFiles` in `cwd`
  * @throws ConfigProblems naming the file and the place in it
@@ -136,66 +136,48 @@ async function loadService(path: string): Promise<GivenService> {
 const loadProblem = (where: string, problem: Problem, cause?: unknown): ConfigProblems =>
   new ConfigProblems(where, [problem], cause === undefined ? {} : { cause })
 
-/** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
-const RELOAD_PARAMETER = 'fillrate-read'
-
 /** The entry of this package: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
 const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
-
-let loadCount = 0
 
 /**
  * Imports a configuration module and returns all that it exports.
  *
  * While it loads, `fillrate` is this copy of the package, so that it works with a global install and in a checkout
  * that was not built. TypeScript is an ES module whatever package.json says, because `import … from 'fillrate'` is
- * one. Files that it imports by path are read again each time: a program may load a configuration twice.
+ * one. A process reads a module once.
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
 async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {
-  const url = pathToFileURL(path)
-  url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
-  // CommonJS has its own cache, which ignores queries.
-  Reflect.deleteProperty(createRequire(import.meta.url).cache, path)
+  const { href } = pathToFileURL(path)
   const hooks = registerHooks({
     resolve(specifier, context, next) {
       if (specifier === 'fillrate') return { url: PACKAGE_ENTRY_URL, shortCircuit: true }
       const resolved = next(specifier, context)
-      const mark = reloadMark(context.parentURL)
-      const isOwn = resolved.url.startsWith('file:') && !resolved.url.includes('/node_modules/')
-      if (resolved.url !== url.href && (mark === null || !isOwn)) return resolved
-      const marked = new URL(resolved.url)
-      if (mark !== null) marked.searchParams.set(RELOAD_PARAMETER, mark)
-      const format = moduleFormat(marked, marked.href === url.href ? source : null)
-      return { ...resolved, url: marked.href, ...(format === null ? {} : { format }) }
+      if (!resolved.url.startsWith('file:') || resolved.url.includes('/node_modules/')) return resolved
+      const format = moduleFormat(resolved.url, resolved.url === href ? source : null)
+      return { ...resolved, ...(format === null ? {} : { format }) }
     },
   })
   try {
-    const module: unknown = await import(url.href)
+    const module: unknown = await import(href)
     return typeof module === 'object' && module !== null ? (module as Record<string, unknown>) : {}
   } finally {
     hooks.deregister()
   }
 }
 
-function reloadMark(parentUrl: string | undefined): string | null {
-  return parentUrl === undefined ? null : (URL.parse(parentUrl)?.searchParams.get(RELOAD_PARAMETER) ?? null)
-}
-
 /**
  * ES modules in JavaScript are read as TypeScript too: Node reports the position of a syntax error only
  * for TypeScript. Null: Node decides.
  */
-function moduleFormat(url: URL, source: string | null): string | null {
-  if (/\.m?ts$/.test(url.pathname)) return 'module-typescript'
+function moduleFormat(url: string, source: string | null): string | null {
+  if (/\.m?ts$/.test(url)) return 'module-typescript'
   return source !== null && /^\s*(?:import|export)\b/m.test(source) ? 'module-typescript' : null
 }
 
-/** The file of a stack frame, without the reload parameter. */
-function framePath(frame: string): string {
-  const url = URL.parse(frame)
-  return url?.protocol === 'file:' ? fileURLToPath(url) : frame.replace(/\?.*$/, '')
-}
+/** The file of a stack frame. */
+const framePath = (frame: string): string =>
+  URL.parse(frame)?.protocol === 'file:' ? fileURLToPath(frame) : frame
 
 /** The problem that stopped a configuration module from loading, with its line if the error has one. */
 function toImportProblem(error: unknown, path: string): Problem {
@@ -208,6 +190,8 @@ function toImportProblem(error: unknown, path: string): Problem {
   }
 }
 
+const OWN_FOLDER = fileURLToPath(new URL('..', import.meta.url))
+
 /** File, line and column of an error. Syntax errors print them before the stack, others have frames. */
 function locate(stack: string, path: string): string | null {
   const [head = '', ...rest] = stack.split('\n')
@@ -218,17 +202,17 @@ function locate(stack: string, path: string): string | null {
   }
   for (const text of rest) {
     const frame = /(file:\/\/[^\s()]+|\/[^()]+|[A-Za-z]:\\[^()]+):(\d+:\d+)\)?$/.exec(text)
-    if (frame !== null && (text.includes(`?${RELOAD_PARAMETER}=`) || text.includes(path)))
-      return `${framePath(frame[1] ?? '')}:${frame[2]}`
+    if (frame === null || text.includes('node:internal')) continue
+    const at = framePath(frame[1] ?? '')
+    if (at === path || !(at.startsWith(OWN_FOLDER) || at.includes('/node_modules/')))
+      return `${at}:${frame[2]}`
   }
   return null
 }
 
-function cleanMessage(message: string): string {
-  const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')
-  // A message may contain terminal control sequences.
-  return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
-}
+/** A message may contain terminal control sequences. */
+const cleanMessage = (message: string): string =>
+  maskPasswords(stripVTControlCharacters(message).replace(/[^\P{Cc}\n]/gu, ''))
 
 /**
  * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then

@@ -15,8 +15,12 @@ export function readGuide(name: string): Guide {
   return { sql: of('sql'), configs: of('ts').filter((code) => code.includes('export default defineConfig')) }
 }
 
-/** Writes a configuration of a guide in place of the folder's own. */
-export async function writeGuideConfig(folder: string, code: string): Promise<void> {
+/** Writes a configuration of a guide in place of the folder's own, or beside it under another name: a process reads a module once. */
+export async function writeGuideConfig(
+  folder: string,
+  code: string,
+  name = 'fillrate.config.ts',
+): Promise<void> {
   await rm(join(folder, 'fillrate.config.json'), { force: true })
-  await writeFile(join(folder, 'fillrate.config.ts'), fromSources(code))
+  await writeFile(join(folder, name), fromSources(code))
 }

@@ -75,11 +75,11 @@ test('what Salesforce rejects later is listed with its run, and written again af
     run: '1',
   })
 
-  await writeGuideConfig(cli.folder, config.replace("director: 'Director'", "director: 'Head'"))
+  await writeGuideConfig(cli.folder, config.replace("director: 'Director'", "director: 'Head'"), 'changed.ts')
   await database.query(`update salesforce.contact set level__c = null where level__c = 'Director';
     truncate salesforce._trigger_log`)
   const before = calls()
-  await json('remap', 'contacts')
+  await json('remap', 'contacts', '--config', 'changed.ts')
   expect(calls()).toBe(before)
   expect(await database.count(`salesforce.contact where level__c = 'Head'`)).toBe(directors)
   expect(await uploads()).toBe(directors)

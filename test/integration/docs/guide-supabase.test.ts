@@ -80,12 +80,11 @@ test('a table of accounts that belongs to the platform is reported', async () =>
   await runSql(policies)
   await runSql(limitPolicies)
   await runSql(`grant select (id, email) on auth.users to fillrate_app`)
-  await writeGuideConfig(cli.folder, config.replace('private.signup_emails', 'auth.users'))
-  const { printed } = await fillrate(direct, 'check')
+  await writeGuideConfig(cli.folder, config.replace('private.signup_emails', 'auth.users'), 'accounts.ts')
+  const { printed } = await fillrate(direct, 'check', '--config', 'accounts.ts')
   expect(printed).toContain(`${ROLE}_select ON auth.users`)
   expect(printed).not.toContain('memberships')
   await runSql('revoke all on auth.users from fillrate_app')
-  await writeGuideConfig(cli.folder, config)
 })
 
 test('with all steps of the guide, check is satisfied, and init proposes the contacts', async () => {
