@@ -3,6 +3,7 @@ import type { DeliveryState, JobState } from '../domain/job.ts'
 import { isTrue, jsonBatch, readOne } from './sql.ts'
 import {
   deliveringServiceSql,
+  hasResultsSql,
   isOfJobSql,
   lockedHasSuppressionsSql,
   isOpenMemberSql,
@@ -337,11 +338,11 @@ export async function completeJobsFromDeliveries(
      where j.key = v.id`.execute(tx)
 }
 
-/** Takes jobs that are finished and got no further delivery within the grace period. @returns their ids */
+/** Takes jobs that are finished and got no further delivery within the grace period, settled or not. @returns their ids */
 export async function releaseDueJobs(tx: Tx, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with due as (
-      select key from fillrate.jobs where release_at < now()
+      select key from fillrate.jobs j where release_at < now() and not ${hasResultsSql}
        order by release_at limit ${limit} for no key update skip locked
     )
     update fillrate.jobs j set release_at = null from due where j.key = due.key

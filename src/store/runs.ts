@@ -7,7 +7,7 @@ import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
 import type { RowStateCounts } from './rows.ts'
 import { fromNow, intervalSql, NOW } from './sql.ts'
-import { IS_RUNNING, isHeldSql, isOfJobSql } from './terms.ts'
+import { hasResultsSql, IS_RUNNING, isHeldSql } from './terms.ts'
 import { type Connection, whileSupported } from './transaction.ts'
 
 /** The services that a run calls, by number, each with the host and the key that it is called with. */
@@ -184,8 +184,7 @@ export async function listRunning(
   const { rows } = await sql<RunningRun>`
     select id, trigger, options, scopes, bound is not null as "isBounded",
            (select min(j.key::text) from fillrate.jobs j
-             where j.state = 'unread' and j.service_id = ${of?.service ?? null}::smallint
-               and not exists (select from fillrate.deliveries d where d.state = 'received' and ${isOfJobSql(sql`d`)})) as unread,
+             where j.state = 'unread' and j.service_id = ${of?.service ?? null}::smallint and not ${hasResultsSql}) as unread,
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
      where ${IS_RUNNING}

@@ -69,10 +69,6 @@ export const memberInputsSql = sql<readonly (Record<string, string> | null)[]>`(
   select coalesce(json_agg(l.input order by m.n), '[]')
     from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id)`
 
-/** Results of the job came, and are not settled yet: nothing more is awaited of it. */
-export const hasResultsSql = sql<boolean>`
-  exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')`
-
 // Rows.
 
 const listStates = (states: readonly RowState[]): RawBuilder<unknown> =>
@@ -168,6 +164,17 @@ export const deliveringServiceSql = (service: RawBuilder<number | null>): RawBui
 export const isOfJobSql = (delivery: RawBuilder<unknown>): RawBuilder<boolean> => sql`(
   ${delivery}.job_key = j.key
   or (${delivery}.job_id = j.job_id and ${deliveringServiceSql(sql`${delivery}.service_id`)} = j.service_id))`
+
+/**
+ * Results of the job `j` came, and are not settled yet: nothing more is awaited of it. As `isOfJobSql`, but those that only a service
+ * names are read once for all jobs.
+ */
+export const hasResultsSql = sql<boolean>`(
+  exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
+  or coalesce((j.job_id, j.service_id) in (
+       select d.job_id, ${deliveringServiceSql(sql`d.service_id`)} from fillrate.deliveries d
+        where d.state = 'received' and d.job_id is not null), false))`
+
 /** Whether a lookup of this kind, or an endpoint, has the price of a person or of a company: the endpoint of a single lookup, too. */
 export const pricedAsSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
   sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`

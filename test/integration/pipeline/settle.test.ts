@@ -208,6 +208,29 @@ test('an input without a result waits some minutes for a further delivery, and i
   expect(await lookups()).toEqual(after)
 })
 
+test.each([
+  ['our key', true],
+  ['the name that the service gave it', false],
+])(
+  'no input is requested again while results of its job, known by %s, are to be settled',
+  async (_, byKey) => {
+    const ids = [await submittedJob('j', EMAILS.slice(0, 1)), await submittedJob('k', EMAILS.slice(1))]
+    const bring = (job: number, emails: readonly string[]): Promise<WebhookReceipt> =>
+      deliver({ job_id: 'jk'[job], results: resultsFor(emails) }, byKey ? (ids[job] ?? null) : null)
+    await bring(1, EMAILS.slice(1, 2))
+    await settleAll()
+    await bring(0, EMAILS.slice(0, 1))
+    await bring(1, EMAILS.slice(2))
+    await database.query(
+      `update fillrate.jobs set deadline_at = now() - interval '1 s' where state = 'submitted'`,
+    )
+    await passGrace()
+    expect(await recoverOnce()).toMatchObject({ expiredJobs: 0, releasedJobs: 0 })
+    await settleAll()
+    expect(await lookups()).toEqual(EMAILS.map((email) => `${email[0]} found: T ${email}`))
+  },
+)
+
 test.each<[string, boolean, string, readonly string[]]>([
   [
     'its own job, in an order that is declared',
