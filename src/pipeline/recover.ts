@@ -40,10 +40,11 @@ export async function recoverAbandoned(
   const interrupted = await runs.interruptExpired(deps.db, ownIds)
   const expiredLeases = await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
   await deleteUnneeded(deps.db)
+  // Before jobs expire: it may be what their inputs wait for.
+  const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, ORPHAN_BATCH_SIZE)
   await foldRowCounts(deps.db)
-  const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')
   if (expiredLeases > 0)
