@@ -81,6 +81,7 @@ export function cancelJob(deps: Pick<Deps, 'db' | 'log'>, id: string): Promise<C
     if (others.length > 0)
       return unchanged(`several services have a job of this identifier. Give the key of one: ${keys}`)
     if (job.held) return unchanged('it is being posted right now')
+    if (job.hasResults) return unchanged('its results are stored, and the next run uses them')
     const isPosted = job.state === Job.submitted || job.state === Job.inDoubt
     const requeueInputs = (): Promise<number> =>
       lookups.requeueSingly(tx, [job.id], {

@@ -380,6 +380,7 @@ interface LockedJob {
   readonly state: JobState
   /** A living process is submitting it. */
   readonly held: boolean
+  readonly hasResults: boolean
   /** Members that still wait for their result. */
   readonly open: number
 }
@@ -391,7 +392,7 @@ interface LockedJob {
 export async function lockJobs(tx: Tx, id: string): Promise<LockedJob[]> {
   const { rows } = await sql<LockedJob & { readonly service: number }>`
     select j.key as id, j.service_id as service, j.state, j.lease_token is not null and ${isHeldSql(sql`j.leased_until`)} as held,
-           (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
+           ${hasResultsSql} as "hasResults", (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
              where ${isOpenMemberSql('j.key')}) as open
       from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
      order by j.created_at desc for no key update of j`.execute(tx)

@@ -138,6 +138,10 @@ test('a job can be expired by hand: its inputs are requested one by one, and it 
   const { id } = await submitOnly()
   const { db } = harness.database
   const open = (await emails()).length
+  await deliver({ results: resultsFor(await emails()) }, id)
+  const kept = { state: null, message: 'its results are stored, and the next run uses them' }
+  expect(await cancelJob({ db, log }, id)).toMatchObject(kept)
+  await harness.query('delete from fillrate.deliveries')
   expect(await cancelJob({ db, log }, id)).toMatchObject({
     state: 'expired',
     requeued: open,
