@@ -27,7 +27,7 @@ const SLOW = [
   'test/integration/dashboard/{actions-browser,dashboard,figures}.test.ts',
   'test/integration/docs/guide-*.test.ts',
   'test/integration/history/{remap,remap-services}.test.ts',
-  'test/integration/runs/{any-input-jobs,bounded-reading,budget-bound,dry-run,emptied-rows,endpoint-limits,job-outcomes,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,services-model,several-services,unstated-limit}.test.ts',
+  'test/integration/runs/{any-input-jobs,bounded-reading,budget-bound,dry-run,emptied-rows,endpoint-limits,job-outcomes,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,several-services,unstated-limit}.test.ts',
   'test/integration/actions/plan-services.test.ts',
 ]
 

@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 npx vitest run --project integration --project slow \
   test/integration/{store,sources,history,actions,pipeline,runs} \
-  test/integration/{daemon/triggers,cli/row-security,faults/trigger-safety,faults/least-privilege,faults/fuzz}.test.ts
+  test/integration/{daemon/triggers,cli/row-security,faults/trigger-safety,faults/least-privilege,faults/fuzz,faults/services-model}.test.ts

