@@ -20,15 +20,18 @@ const CHECKED = {
   ],
 }
 
-/** Crashes and kills, daemons, the dashboard in a browser, the demo, the examples and the guides, and whole lives of a budget or a source. */
+/** Crashes and kills, daemons, the dashboard in a browser, the demo, examples and guides, and what takes a life of a row, a source or a budget. */
 const SLOW = [
-  'test/integration/cli/{cancel,concurrent-runs,deliveries,dry-run,interrupt,kill,process,several-services,source}.test.ts',
+  'test/integration/actions/plan-services.test.ts',
+  'test/integration/cli/{cancel,concurrent-runs,deliveries,dry-run,interrupt,kill,process,row-security,several-services,source}.test.ts',
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
-  'test/integration/dashboard/{actions-browser,dashboard,figures}.test.ts',
+  'test/integration/dashboard/{actions,actions-browser,auth,dashboard,figures}.test.ts',
   'test/integration/docs/guide-*.test.ts',
   'test/integration/history/{remap,remap-services}.test.ts',
-  'test/integration/runs/{any-input-jobs,bounded-reading,budget-bound,dry-run,emptied-rows,endpoint-limits,job-outcomes,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,several-services,unstated-limit}.test.ts',
-  'test/integration/actions/plan-services.test.ts',
+  'test/integration/pipeline/{cascade,locked-and-slow-tables,rejected-cells}.test.ts',
+  'test/integration/runs/{any-input-jobs,bounded-reading,broken-source,budget-bound,credits,deleted-rows,dry-run,emptied-rows,endpoint-limits,freshness,job-outcomes,jobs,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,several-services,stated-credits,unstated-limit}.test.ts',
+  'test/integration/sources/{rejected-cells,restore,sample-keys}.test.ts',
+  'test/integration/store/released.test.ts',
 ]
 
 /** Real outages of minutes, whose begin and end are measured. */
