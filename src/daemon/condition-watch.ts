@@ -101,7 +101,7 @@ export class ConditionTicker {
   readonly #process: WatchedProcess
   /** The outage that was logged, and when it was looked at last. */
   #logged: (DatabaseOutage & { readonly at: number }) | null = null
-  /** `began KEY` of the targets that were notified of the outage from memory. */
+  /** `began KEY` of the targets that were notified of the outage from memory, until it is stored. */
   #acceptedBy: readonly string[] = []
   #sending: Promise<void> | null = null
 
@@ -140,8 +140,9 @@ export class ConditionTicker {
     // First: what an outage delays is no condition of its own.
     if (outage !== null && outage.forMs > 0) {
       await reportRefusal(db, state.owner, refusal?.sqlState ?? null)
-      await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy })
-      this.#acceptedBy = []
+      const acceptedBy = this.#acceptedBy
+      await recordOutage(db, { ...outage, acceptedBy })
+      this.#acceptedBy = this.#acceptedBy.slice(acceptedBy.length)
       if (refusal === null) state.clearAway()
     }
     await this.#storeKeyNews()

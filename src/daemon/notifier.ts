@@ -33,6 +33,8 @@ const TIMEOUT_MS = 10_000
 /** One process notifies. Longer than a request can take. */
 const LEASE_SCOPE = 'notify'
 const LEASE_MS = 3 * TIMEOUT_MS
+/** Longer than a process takes to store what it has notified of, once Postgres is back. */
+const HANDOVER_MS = 15_000
 
 interface Target extends NotifyTarget {
   readonly url: string
@@ -138,11 +140,17 @@ export class Notifier {
     return (await listNotable(db)).flatMap((condition) =>
       [...this.#targets.values()].flatMap((target) => {
         const event = findDueEvent(condition, target, now)
-        if (event === null) return []
+        if (event === null || (event === 'began' && this.#mayBeKnown(condition))) return []
         const body = toConditionNotification(condition, this.#options, now)
         return [{ target, body, note: () => noteAccepted(db, condition.id, [`${event} ${target.key}`]) }]
       }),
     )
+  }
+
+  /** Of an outage that began before this process notified, another one may have sent the begin, and stores that at its next look. */
+  #mayBeKnown({ kind, since }: Condition): boolean {
+    const from = this.#span?.since ?? 0
+    return kind === 'database_away' && since.getTime() < from && Date.now() - from < HANDOVER_MS
   }
 
   /** @returns whether the target has accepted it. One that has not is left alone for a while. */

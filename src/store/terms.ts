@@ -165,10 +165,7 @@ export const isOfJobSql = (delivery: RawBuilder<unknown>): RawBuilder<boolean> =
   ${delivery}.job_key = j.key
   or (${delivery}.job_id = j.job_id and ${deliveringServiceSql(sql`${delivery}.service_id`)} = j.service_id))`
 
-/**
- * Results of the job `j` came, and are not settled yet: nothing more is awaited of it. As `isOfJobSql`, but those that only a service
- * names are read once for all jobs.
- */
+/** Results of the job `j` came, and are not settled yet. As `isOfJobSql`, but those that only a service names are read once for all jobs. */
 export const hasResultsSql = sql<boolean>`(
   exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
   or coalesce((j.job_id, j.service_id) in (

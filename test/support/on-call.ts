@@ -245,6 +245,7 @@ export async function expectCondition(hour: OnCall, { name, begin, end, ...expec
   if (hour.isBroken) throw new Error('the fault before it is not over')
   hour.isBroken = true
   const { kind, service, source, title } = expected
+  await hour.view.quiet()
   const [before] = await hour.query('select coalesce(max(id), 0) as id from fillrate.conditions')
   const notices = hour.view.targets.map(({ received }) => received.length)
   const at = Date.now()

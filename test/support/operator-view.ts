@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
 import type { StatusReport } from '../../src/domain/report/status.ts'
 import { type Condition, conditionId } from '../../src/domain/condition.ts'
 import type { FillrateNotification } from '../../src/domain/report/notification.ts'
@@ -132,6 +133,7 @@ export class OperatorView {
   readonly #stopped = new AbortController()
   #expected: ExpectedCondition | null = null
   #status: Sight = []
+  #reads = 0
   /** How many each target had received before. */
   #noticesFrom: readonly number[] = []
   readonly #loop: Promise<void>
@@ -145,6 +147,12 @@ export class OperatorView {
     this.#stopped.abort()
     await this.#loop
     for (const target of this.targets) target.close()
+  }
+
+  /** Waits for a status that was asked for now, and shows none: a process may see the fault before once more. */
+  async quiet(): Promise<void> {
+    const reads = this.#reads
+    await expect.poll(() => this.#reads > reads + 1 && this.#status.length === 0).toBe(true)
   }
 
   /** Waits until each channel shows this condition, or none any more. @returns seconds since `at`, by channel */
@@ -240,6 +248,7 @@ export class OperatorView {
       // Without Postgres it has no report, and says so.
       this.#status =
         report.conditions?.map(conditionId) ?? (/problem in the database/.test(stdout) ? [AWAY] : [stdout])
+      this.#reads++
       await sleep(1_000, undefined, { signal: this.#stopped.signal }).catch(() => {})
     }
   }

@@ -170,6 +170,27 @@ test('a process that takes over during an outage leaves it to the one that notif
   expect(await speaker.notifyOfOutage(away(31_000), [])).toEqual([])
 })
 
+test('a process that takes over when Postgres is back waits for what the one before has notified of', async () => {
+  const [speaker, other] = [open({}), open({})] as const
+  for (const one of [speaker, other]) await one.send(database.db)
+  const outage = { forMs: 31_000, details: { sqlstate: '25006' } }
+  const acceptedBy = await speaker.notifyOfOutage(away(31_000), [])
+  await database.query('truncate fillrate.leases')
+  await recordOutage(database.db, { ...outage, acceptedBy: [] })
+  await other.send(database.db)
+  await recordOutage(database.db, { ...outage, acceptedBy })
+  await end()
+  await other.send(database.db)
+  expect(events()).toEqual(['condition_began', 'condition_ended'])
+  // Of one that nobody has notified of, it speaks itself.
+  await pass('2 min')
+  await recordOutage(database.db, { forMs: 40_000, details: { sqlstate: '53100' }, acceptedBy: [] })
+  vi.setSystemTime(Date.now() + 20_000)
+  onTestFinished(() => void vi.useRealTimers())
+  await other.send(database.db)
+  expect(events()).toHaveLength(3)
+})
+
 test('a process whose lease had run out speaks of what begins from its next one on', async () => {
   const notifier = open({})
   await notifier.send(database.db)
