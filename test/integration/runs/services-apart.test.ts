@@ -76,7 +76,7 @@ test('what a later service keeps for a full job does not wait for a service that
     services: {
       acme: { notFoundShare: 0.2, seed: 1 },
       beta: { seed: 2 },
-      gamma: { seed: 3, limit: 6, windowMs: 500 },
+      gamma: { seed: 3, limit: 4, windowMs: 500 },
     },
     prepare: async ({ pool }) =>
       void (await pool.query(createTable('people', 100) + createTable('others', 145))),
