@@ -354,7 +354,7 @@ export async function releaseDueJobs(tx: Tx, limit: number): Promise<string[]> {
  * SQL, a statement for a WITH clause: records how deliveries were settled. Of what else the given objects have, nothing is
  * sent: with a delivery's answers the batch would have a thousand times its size.
  */
-const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
+export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
   update fillrate.deliveries d
      set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
     from jsonb_to_recordset(${jsonBatch(

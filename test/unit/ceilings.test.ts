@@ -6,7 +6,7 @@ const CEILINGS = {
   linesOfSource: 64_830,
   filesOfSource: 339,
   tables: 22,
-  linesOfTests: 65_865,
+  linesOfTests: 65_872,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
   medianLine: 38,
   ninetyFifthLine: 106,

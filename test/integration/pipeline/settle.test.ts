@@ -10,7 +10,7 @@ import {
 } from '../../../src/pipeline/receive.ts'
 import * as recover from '../../../src/pipeline/recover.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
-import { insertDeliveries, requeueUnread } from '../../../src/store/deliveries.ts'
+import { closeDeliveriesSql, insertDeliveries, requeueUnread } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
 import { listRunning } from '../../../src/store/runs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
@@ -466,4 +466,11 @@ test('where no job is to be recovered, no transaction is begun', async () => {
   expect(database.statements().filter((text) => text.startsWith('begin'))).toEqual([])
   await database.query(`update fillrate.jobs set deadline_at = now() - interval '1 s'`)
   expect(await recoverOnce()).toMatchObject({ expiredJobs: 1 })
+})
+
+test('closing a delivery does not send its answers again', () => {
+  const closed = { id: randomUUID(), state: 'settled', reason: null, quarantinedResults: 2 } as const
+  const settled = { ...closed, matched: { answers: [{ record: { title: 'CEO' } }] } }
+  const { parameters } = closeDeliveriesSql([settled]).compile(database.db)
+  expect(JSON.parse(String(parameters[0]))).toEqual([closed])
 })
