@@ -16,6 +16,9 @@ type InBandStatus = {
 /** Statuses about the key, the account or the rate limit, whatever the text beside them. */
 const ACCOUNT_STATUSES: ReadonlySet<number> = new Set([401, 402, 403, 408, 425, 429])
 
+const MISS_FLAGS = ['found', 'matched', 'match']
+const SUCCESS_FLAGS = ['success', 'ok']
+
 const STATUS_FIELDS = [
   'status',
   'status_code',
@@ -43,6 +46,14 @@ const STATE_FIELDS = ['status', 'state', 'outcome']
 
 const MESSAGE_FIELDS = ['message', 'reason', 'detail', 'code', 'type', ...STATE_FIELDS, ...ERROR_FIELDS]
 
+/** What an object without any of these says is in its other fields. */
+const SIGNALS: ReadonlySet<string> = new Set([
+  ...MISS_FLAGS,
+  ...SUCCESS_FLAGS,
+  ...CODE_FIELDS,
+  ...MESSAGE_FIELDS,
+])
+
 const NO_MATCH =
   /\b(?:not[\s_-]?found|no[\s_-](?:match|matches|result|results|record|records|data|person|company)|unknown[\s_-](?:person|company)|does(?:n't|[\s_-]not)[\s_-]exist|unmatched)\b/i
 
@@ -63,8 +74,10 @@ const PENDING =
  * before the end (`status: "pending"`) is no miss either. Null if there are no such flags.
  */
 export function readInBandStatus(value: JsonObject): InBandStatus | null {
-  const hasMissFlag = ['found', 'matched', 'match'].some((flag) => isNo(ownField(value, flag)))
-  const failedFlag = ['success', 'ok'].find((flag) => isNo(ownField(value, flag)))
+  // Most records have none, and each field is looked for several times below.
+  if (!Object.keys(value).some((field) => SIGNALS.has(field))) return null
+  const hasMissFlag = MISS_FLAGS.some((flag) => isNo(ownField(value, flag)))
+  const failedFlag = SUCCESS_FLAGS.find((flag) => isNo(ownField(value, flag)))
   const strength = hasMissFlag || failedFlag !== undefined ? 'flag' : 'words'
   if (STATE_FIELDS.some((field) => PENDING.test(toIdentifier(ownField(value, field)) ?? '')))
     return {

@@ -124,7 +124,7 @@ export function toPlainNumbers(value: unknown): unknown {
  * allows a number, because a hexadecimal identifier looks like an exponent (`"3e12"`). It begins with the
  * character before the number, which is rarer than a digit, so that most of a text is passed quickly.
  */
-const REWRITTEN_NUMBER = /[:,[\s]-?(?:\d[\d.]{15}|\d+\.\d*0\b|\d[\d.]*[eE][+-]?\d)/
+const REWRITTEN_NUMBER = /[:,[\s]-?\d(?:[\d.]{15}|\d*\.\d*0\b|[\d.]*[eE][+-]?\d)/
 
 /** Whether the text may hold such a number. A text that is nothing but a number has nothing before it. */
 const mayBeRewritten = (json: string): boolean => /^[-\d]/.test(json) || REWRITTEN_NUMBER.test(json)

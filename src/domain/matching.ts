@@ -280,23 +280,17 @@ function findRepetitions(results: readonly MatchableResult[]): {
   firsts: number[]
   shared: Set<string>
 } {
-  const byId = new Map<string, Map<string, number>>()
+  const firsts = results.map((_, at) => at)
   const shared = new Set<string>()
-  const firsts = results.map(({ requestId, names, index = null, content }, at) => {
-    if (requestId === null && index === null) return at
-    const id = requestId ?? `at ${index}`
-    const text = JSON.stringify([names, index, content])
-    const before = byId.get(id)
-    if (before === undefined) {
-      byId.set(id, new Map([[text, at]]))
-      return at
-    }
-    const first = before.get(text)
-    if (first !== undefined) return first
-    before.set(text, at)
-    if (requestId !== null) shared.add(requestId)
-    return at
-  })
+  const byId = Map.groupBy(results.entries(), ([, { requestId, index }]) => requestId ?? index ?? null)
+  for (const [id, named] of byId) {
+    if (id === null || named.length === 1) continue
+    const byContent = Map.groupBy(named, ([, { names, index = null, content }]) =>
+      JSON.stringify([names, index, content]),
+    )
+    for (const same of byContent.values()) for (const [at] of same) firsts[at] = same[0]?.[0] ?? at
+    if (typeof id === 'string' && byContent.size > 1) shared.add(id)
+  }
   return { firsts, shared }
 }
 

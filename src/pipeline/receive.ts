@@ -171,7 +171,7 @@ function describeDelivery(
 ): deliveries.ReceivedDelivery {
   // Decoded once: it is stored as text.
   const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
-  const content = text ?? received
+  const content = text === null ? received : (body ?? received)
   const ids = { content: toDigest(content, from), contentForJob: toDigest(content, from, job?.toLowerCase()) }
   const parsed =
     body === null ? { ok: false as const, reason: failure, eventId: null } : parseEnvelope(text ?? body)
@@ -200,7 +200,7 @@ function describeDelivery(
 }
 
 /** A digest in the form of a UUID, as Postgres writes it. */
-const toDigest = (content: string | Buffer, from: string, job = ''): string =>
+const toDigest = (content: Buffer, from: string, job = ''): string =>
   createHash('sha256')
     .update(from)
     .update(job)
