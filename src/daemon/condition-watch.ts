@@ -6,7 +6,14 @@ import {
   type ConditionDetails,
   type DatabaseOutage,
 } from '../domain/condition.ts'
-import { describeRefusal, addRefusal, isRefusing, isSuspected, type Refusals } from '../domain/refusal.ts'
+import {
+  addRefusal,
+  describeRefusal,
+  isRefusing,
+  isSuspected,
+  refusalOf,
+  type Refusals,
+} from '../domain/refusal.ts'
 import { logBegin, logChanges, logEnd } from '../runs/source-health.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { recordConditions, recordOutage, type StoredCondition } from '../store/conditions.ts'
@@ -14,7 +21,7 @@ import { isTransient, tryWrite, isConflict } from '../store/transaction.ts'
 import type { Database, OpenOptions } from '../store/open.ts'
 import { reportRefusal } from '../store/processes.ts'
 import { acceptKey, listRefusedKeys, refuseKey } from '../store/rate-limits.ts'
-import { describeError, FillrateError, isRaised, sqlStateOf } from '../util/error-text.ts'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import { formatDuration } from '../util/text.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
@@ -285,8 +292,8 @@ export class ProcessState {
 
   /** Notes an error of Postgres. One that a function of the user's raises is about its row. */
   noteServerError(error: unknown, now = performance.now()): void {
-    const sqlState = sqlStateOf(error)
-    if (describeRefusal(sqlState) === null || isRaised(error)) return
+    const sqlState = refusalOf(error)
+    if (sqlState === null) return
     const before = this.#refusals
     this.#refusals = addRefusal(before, sqlState, now)
     if (isRefusing(this.#refusals, now) !== isRefusing(before, now)) this.changed.notify()

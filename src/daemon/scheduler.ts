@@ -67,7 +67,7 @@ export class Scheduler {
 
   constructor(deps: SchedulerDeps, entries: readonly ScheduleEntry[]) {
     this.#deps = deps
-    this.#grace = new TakeoverGrace(deps.leaseMs)
+    this.#grace = new TakeoverGrace(deps.db, deps.leaseMs)
     this.#entries = new Map(entries.map((entry) => [scheduleName(entry), entry]))
   }
 
@@ -77,8 +77,13 @@ export class Scheduler {
     if (this.#entries.size === 0 && this.#deps.requests === undefined) return
     const now = await this.#deps.clock()
     const takesOver = !this.#grace.isRunning()
-    if (this.#entries.size > 0) await this.#recordDue(now)
-    while (await this.#startNext(takesOver));
+    try {
+      if (this.#entries.size > 0) await this.#recordDue(now)
+      while (await this.#startNext(takesOver));
+    } catch (error) {
+      this.#grace.noteFailure(error)
+      throw error
+    }
   }
 
   /** Milliseconds until the next run, as of the last call of `startDue`; infinite without a schedule. */

@@ -1,3 +1,5 @@
+import { isRaised, sqlStateOf } from '../util/error-text.ts'
+
 /** By which SQLSTATE a Postgres that answers refuses statements, whatever their rows are, and what to do about it. */
 interface RefusalText {
   readonly title: string
@@ -34,6 +36,12 @@ const REFUSALS: ReadonlyMap<string, RefusalText> = new Map(
 /** Null: an error by which Postgres refuses one statement, and not all. */
 export const describeRefusal = (sqlState: string | null | undefined): RefusalText | null =>
   REFUSALS.get(sqlState ?? '') ?? null
+
+/** The SQLSTATE by which an error refuses all statements; null: another error, or one that a function of the user's raises for its row. */
+export function refusalOf(error: unknown): string | null {
+  const sqlState = sqlStateOf(error)
+  return describeRefusal(sqlState) === null || isRaised(error) ? null : (sqlState ?? null)
+}
 
 /** Refusals that follow one another. Times in milliseconds, of any clock. */
 export interface Refusals {

@@ -69,7 +69,7 @@ export class Workers {
   readonly #submitSignal = new WakeSignal()
   readonly #settleSignal: WakeSignal
   readonly #writers: Writers
-  readonly #grace = new TakeoverGrace(LEASE_MS)
+  readonly #grace: TakeoverGrace
   #leadership: Leadership | null = null
   #lastRate: RateStatus | null = null
   /** The status that another process reported as the leader. */
@@ -78,6 +78,7 @@ export class Workers {
   constructor(deps: WorkersDeps, options: WorkersOptions) {
     this.#deps = deps
     this.#options = options
+    this.#grace = new TakeoverGrace(deps.db, LEASE_MS)
     this.#settleSignal = options.deliveries ?? new WakeSignal()
     this.#writers = new Writers(deps, options, (act) => this.#forEachRun(act))
   }
@@ -150,7 +151,10 @@ export class Workers {
     await readDatabaseTime(this.#deps.db)
     if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.
-    await recoverAbandoned(this.#deps, this.#runIds())
+    await recoverAbandoned(this.#deps, this.#runIds()).catch((error: unknown) => {
+      this.#grace.noteFailure(error)
+      throw error
+    })
   }
 
   async #runCalls({ elector, onUnauthorized, ...deps }: CallSetup): Promise<void> {

@@ -16,6 +16,7 @@ import {
 import { PREPARED_MARK } from './sql.ts'
 import type { ConditionKind } from '../domain/condition.ts'
 import type { JobState } from '../domain/job.ts'
+import { refusalOf } from '../domain/refusal.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 
 export type Database = Kysely<Schema>
@@ -261,6 +262,11 @@ class SettingDialect extends PostgresDialect {
   }
 }
 
+const refusals = new WeakMap<Database, number>()
+
+/** When the server refused a statement of this pool last, whatever its rows were, by `performance.now()`. */
+export const refusedAt = (db: Database): number => refusals.get(db) ?? Number.NEGATIVE_INFINITY
+
 /**
  * Opens the pool; the first statement opens the first connection.
  * Sets nothing on a pooler's session: behind PgBouncer in transaction mode a session setting would leak to others.
@@ -278,7 +284,10 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
     // Node then sends ten probes, one a second: a dead machine is noticed in 20 s.
     keepAliveInitialDelayMillis: 10_000,
     types,
-    onServerError: options.onServerError,
+    onServerError: (error) => {
+      if (refusalOf(error) !== null) refusals.set(db, performance.now())
+      options.onServerError?.(error)
+    },
     // Awaited by the pool; its type does not say so.
     onConnect: (client) => (client as FillrateClient).findBackend(),
   }
@@ -303,7 +312,7 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
       })
     })
   })
-  return new Kysely<Schema>({
+  const db: Database = new Kysely<Schema>({
     dialect: new SettingDialect({ pool }),
     ...(options.onStatement && {
       log: (event) => {
@@ -311,6 +320,7 @@ export function openDatabase({ url: given, ...options }: OpenOptions): Database 
       },
     }),
   })
+  return db
 }
 
 /** The search path of a role, as Fillrate uses it. */

@@ -10,7 +10,8 @@ import {
   QUERY_CANCELED,
   sqlStateOf,
 } from '../util/error-text.ts'
-import { currentTimeouts, type Database, type Schema } from './open.ts'
+import { refusalOf } from '../domain/refusal.ts'
+import { currentTimeouts, refusedAt, type Database, type Schema } from './open.ts'
 import { refuseEndedSupport } from './schema-errors.ts'
 import { END_LOCK_TIMEOUT } from './sql.ts'
 
@@ -272,18 +273,32 @@ export function expiresAfterAbort(signal: AbortSignal, ms: number): () => boolea
   }
 }
 
+/** Longer than what is refused waits before it is tried again, which is up to five seconds, and than a process is without a write. */
+const REFUSED_MS = 20_000
+/** What refuses no takeover any more does not put it off for longer. */
+const MAX_REFUSED_MS = 600_000
+
 /**
  * When expired leases are taken over. After an outage of Postgres each one has expired, also those of living processes, which
- * renew them first.
+ * renew them, and store the answers that they hold, first. So it is where Postgres answers, but takes no writes.
  */
 export class TakeoverGrace {
+  readonly #db: Database
   readonly #leaseMs: number
   /** When Postgres was found to answer last. */
   #answeredAt = performance.now()
   #until = Number.NEGATIVE_INFINITY
+  /** When Postgres refused a takeover last. */
+  #failedAt = Number.NEGATIVE_INFINITY
 
-  constructor(leaseMs: number) {
+  constructor(db: Database, leaseMs: number) {
+    this.#db = db
     this.#leaseMs = leaseMs
+  }
+
+  /** A takeover failed. */
+  noteFailure(error: unknown): void {
+    if (refusalOf(error) !== null) this.#failedAt = performance.now()
   }
 
   /** Call it when Postgres has answered, more often than leases last. @returns whether living processes may still be late */
@@ -293,7 +308,8 @@ export class TakeoverGrace {
     this.#answeredAt = now
     // Where each answer takes that long, what is dead is taken over nevertheless.
     if (wasAway && now > this.#until + this.#leaseMs) this.#until = now + this.#leaseMs
-    return now < this.#until
+    const isRefused = now - refusedAt(this.#db) < REFUSED_MS && now - this.#failedAt < MAX_REFUSED_MS
+    return isRefused || now < this.#until
   }
 }
 

@@ -111,14 +111,14 @@ export const endConnections = (fixture: ChaosFixture): Promise<FaultResult> =>
   )
 
 /** The database is read-only for a while, as after a failover to a standby. */
-export const makeReadOnly = (fixture: ChaosFixture): Promise<FaultResult> =>
+export const makeReadOnly = (fixture: ChaosFixture, ms = FAULT_MS): Promise<FaultResult> =>
   runWithFault(fixture, 2, ({ isNoticed, ...trial }) =>
     onServer(fixture.server, async (client) => {
       const name = databaseName(trial.database)
       for (const value of ['on', 'off']) {
         await client.query(`alter database ${name} set default_transaction_read_only = ${value}`)
         await client.query(END_CONNECTIONS, [name])
-        if (value === 'on') await Promise.all([sleep(FAULT_MS), isNoticed()])
+        if (value === 'on') await Promise.all([sleep(ms), isNoticed()])
       }
       return 1
     }),

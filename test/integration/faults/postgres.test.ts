@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { LEASE_MS } from '../../../src/pipeline/deps.ts'
 import { prepareFixture, type ChaosFixture } from '../../chaos/fixture.ts'
 import { hasPgBouncer } from '../../chaos/pgbouncer.ts'
 import * as faults from '../../chaos/postgres-faults.ts'
@@ -52,6 +53,12 @@ test('a run waits while the database is read-only', async () => {
   const result = await faults.makeReadOnly(fixture)
   expectInvariants(result)
   expectOutages(result)
+})
+
+test('answers that a read-only database holds up for longer than their leases are stored, and not asked for again', async () => {
+  const result = await faults.makeReadOnly(fixture, LEASE_MS + 3_000)
+  expectInvariants(result)
+  expect(result.inDoubt).toBe(0)
 })
 
 test('frozen connections are dropped and replaced', async () => {

@@ -1,21 +1,27 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { openDatabase } from '../../../src/store/open.ts'
 import {
   expiresAfterAbort,
   isTransient,
   releaseWithin,
   retryWhileStarting,
   retryWhileUnavailable,
+  TakeoverGrace,
   TransactionTimeoutError,
   isConflict,
 } from '../../../src/store/transaction.ts'
 
 /** Time passes only while the code under test sleeps. */
-const clock = vi.hoisted(() => ({ ms: 0 }))
+const clock = vi.hoisted(() => ({ ms: 0, refusedAt: Number.NEGATIVE_INFINITY }))
 vi.mock('node:timers/promises', () => ({
   setTimeout: (ms: number) => {
     clock.ms += ms
     return Promise.resolve()
   },
+}))
+vi.mock(import('../../../src/store/open.ts'), async (original) => ({
+  ...(await original()),
+  refusedAt: () => clock.refusedAt,
 }))
 vi.spyOn(performance, 'now').mockImplementation(() => clock.ms)
 beforeEach(() => {
@@ -132,5 +138,39 @@ describe('retryWhileUnavailable', () => {
     await expect(retryWhileUnavailable(act, { giveUp, onWait })).rejects.toThrow('made on purpose')
     expect(clock.ms).toBeGreaterThan(HOUR / 2)
     expect(clock.ms).toBeLessThan(HOUR / 2 + 60_000)
+  })
+})
+
+describe('what dead processes have left is taken over', () => {
+  const readOnly = Object.assign(new Error('made on purpose'), { code: '25006' })
+
+  test('not while Postgres takes no writes, and not before living processes have stored what they hold', () => {
+    const grace = new TakeoverGrace(openDatabase({ url: 'postgres://unused@127.0.0.1:1/none' }), 15_000)
+    expect(grace.isRunning()).toBe(false)
+    for (let tick = 0; tick < 40; tick++) {
+      if (!grace.isRunning()) grace.noteFailure(readOnly)
+      // Another step is refused as well.
+      clock.refusedAt = clock.ms
+      clock.ms += 3_000
+      expect(grace.isRunning()).toBe(true)
+    }
+    for (let waited = 3_000; waited < 18_000; waited += 3_000) {
+      clock.ms += 3_000
+      expect(grace.isRunning()).toBe(true)
+    }
+    clock.ms += 3_000
+    expect(grace.isRunning()).toBe(false)
+  })
+
+  test('also while Postgres refuses other statements only', () => {
+    const grace = new TakeoverGrace(openDatabase({ url: 'postgres://unused@127.0.0.1:1/none' }), 15_000)
+    let taken = 0
+    for (; clock.ms < HOUR; clock.ms += 3_000) {
+      clock.refusedAt = clock.ms
+      if (grace.isRunning()) continue
+      // Once, at the beginning, that of the takeover was, too.
+      if (taken++ === 0) grace.noteFailure(readOnly)
+    }
+    expect(taken).toBeGreaterThan(900)
   })
 })
