@@ -3,6 +3,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup, type CallCost, type LookupFields } from '../domain/lookup.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
 import { budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql, type Bounding } from './budgets.ts'
+import { releaseOvertaken } from './lookups.ts'
 import type { Database } from './open.ts'
 import { countCallsSql, settleCredits } from './spend.ts'
 import { intervalSql, jsonBatch, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
@@ -266,13 +267,16 @@ export async function storeLateRecords(
   results: readonly (LookupFields & { readonly id: number; readonly hashes?: readonly string[] })[],
 ): Promise<void> {
   if (results.length === 0) return
+  const batch = recordBatch(results, RESULT_COLUMNS)
+  const isNew = sql`${opaque(sql`l.record is null`)} and ${notSuppressedSql}`
+  await releaseOvertaken(db, batch, isNew)
   await sql`
     with stored as (
       update fillrate.lookups l
          set state = v.state, reason = v.reason, resolved_at = v."resolvedAt", refresh_at = v."refreshAt", not_before = null,
              lease_token = null, record = v.record, confidence = v.confidence
-        from ${recordBatch(results, RESULT_COLUMNS)}
-       where l.id = v.id and ${opaque(sql`l.record is null`)} and ${notSuppressedSql}
+        from ${batch}
+       where l.id = v.id and ${isNew}
       returning l.id, l.state
     ), ${enqueueWriteBackSql('stored')}
     update fillrate.rows r set due_at = now() from stored
@@ -309,12 +313,10 @@ export async function completeFromDelivery<Result extends DeliveredResult>(
     sql`true`,
   )
   // A Date has milliseconds.
-  const late = await storeDelivered(
-    tx,
-    results.filter(({ isOpen }) => !isOpen),
-    sql`date_trunc('milliseconds', l.enqueued_at) <= v."requestedAt"`,
-  )
-  const stored = [...awaited, ...late]
+  const isSameRequest = sql`date_trunc('milliseconds', l.enqueued_at) <= v."requestedAt"`
+  const late = results.filter(({ isOpen }) => !isOpen)
+  if (late.length > 0) await releaseOvertaken(tx, recordBatch(late, DELIVERED_COLUMNS), isSameRequest)
+  const stored = [...awaited, ...(await storeDelivered(tx, late, isSameRequest))]
   const settled = stored.flatMap(({ id, job, credits, reserved, isSettled = false }) =>
     credits === undefined ? [] : [{ id, job, credits, reserved, isSettled }],
   )

@@ -172,21 +172,37 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
      where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
 }
 
+/** Makes lookups pending whose lease has expired. @returns how many */
+export const releaseExpiredLookups = (db: Connection, limit: number): Promise<number> =>
+  releaseInDoubt(db, sql`not (${isHeldSql()}) limit ${limit}`, 'lease expired during a call')
+
 /**
- * Makes lookups pending whose lease has expired. Their calls may have been answered and billed: each is counted as in doubt.
- * @returns how many
+ * Ends the leases of lookups whose result comes another way: what their calls bring is not stored.
+ * @param results a FROM item `v` with the column `id`
+ * @param condition on the lookup `l` and its result
  */
-export async function releaseExpiredLookups(db: Connection, limit: number): Promise<number> {
+export const releaseOvertaken = (
+  db: Connection,
+  results: RawBuilder<unknown>,
+  condition: RawBuilder<unknown>,
+): Promise<number> =>
+  releaseInDoubt(
+    db,
+    sql`l.id in (select v.id from ${results} where v.id = l.id and ${condition})`,
+    'answered during a call',
+  )
+
+/** Releases leased lookups whose calls may have been answered and billed: each is counted as in doubt. @returns how many */
+async function releaseInDoubt(db: Connection, which: RawBuilder<unknown>, reason: string): Promise<number> {
   const released = sql<{ count: number }>`
-    with expired as (
-      select ctid as tid from fillrate.lookups
-       where ${IS_LEASED} and not (${isHeldSql()})
-       limit ${limit} for no key update skip locked
+    with released as (
+      select ctid as tid from fillrate.lookups l
+       where ${IS_LEASED} and ${which} for no key update skip locked
     ), stored as (
       update fillrate.lookups l
          set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
-             requested_at = least(l.leased_until, now()), reason = 'lease expired during a call'
-        from expired where l.ctid = expired.tid
+             requested_at = least(l.leased_until, now()), reason = ${reason}
+        from released where l.ctid = released.tid
       returning l.run_id, l.service_id, l.kind, l.source, 'retried' as call, 1 as doubt, 0 as credits,
                 coalesce(l.most, 1) as credits_in_doubt, null::numeric as overrun
     ), ${countCallsSql}

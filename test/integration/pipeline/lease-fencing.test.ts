@@ -7,7 +7,7 @@ import { completeJobsFromDeliveries } from '../../../src/store/deliveries.ts'
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { afterCall } from '../../../src/domain/lookup.ts'
+import { afterCall, afterResult } from '../../../src/domain/lookup.ts'
 import { readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useFreshDatabase } from '../../support/database.ts'
@@ -151,6 +151,35 @@ test('the record of a lost lease is stored if there is none, and never replaces 
     { key: 'a@example.com', state: 'found', title: 'late, but paid for' },
     { key: 'b@example.com', state: 'found', title: 'the newer one' },
   ])
+  // The second call of `a` is on the wire: nothing of its answer is stored, and it may be billed.
+  const second = again.find((lookup) => lookup.id === a.id)
+  if (second) await leases.completeLookups(database.db, [found(second, 'paid twice')])
+  expect(await listRunSpend(database.db, [run])).toMatchObject([{ lookups: 1, in_doubt: 3 }])
+})
+
+test('a call on the wire is in doubt when a late delivery of an old job brings the record', async () => {
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  const [job] = await createJob()
+  await database.query(
+    `update fillrate.jobs set state = 'submitted', submitted_at = now(), lease_token = null, leased_until = null, deadline_at = now()`,
+  )
+  await recoverFor(run)
+  const [called] = await lease(1)
+  if (!job || !called) throw new Error('a job should have expired, and its inputs be requested singly')
+  const answer = { type: 'found', record: { title: 'late' }, confidence: 1 } as const
+  const fields = afterResult(answer, policy, Date.now())
+  const late = {
+    ...fields,
+    id: called.id,
+    requestedAt: new Date(),
+    job: job.id,
+    isOpen: false,
+    reserved: null,
+  }
+  await inTransaction(database.db, (tx) => leases.completeFromDelivery(tx, [late]))
+  expect((await leases.completeLookups(database.db, [found(called, 'paid twice')])).unstored).toHaveLength(1)
+  const spend = await listRunSpend(database.db, [run])
+  expect(spend.find(({ endpoint }) => endpoint === 'person')).toMatchObject({ lookups: 0, in_doubt: 1 })
 })
 
 test('an extended lease does not expire; an expired one cannot be extended', async () => {

@@ -180,7 +180,7 @@ test.each(CASES)('write-back finds a row, until it is written, when $when', asyn
 /** The other statements: table, functions, and why write-back has to find no row after them. */
 const OTHERS = `
   lookups addUnconfirmedCalls adoptLookups createFromAsyncAnswer endUnpaidJobs insertJobs: it is not answered
-  lookups leaseSql extendLookupLeases releaseByToken releaseExpiredLookups releaseLookups: it is not answered
+  lookups leaseSql extendLookupLeases releaseByToken releaseInDoubt releaseLookups: it is not answered
   lookups renameRows requeueMembers: it is not answered
   lookups deleteRecords makeRowsDue storeMalformedResponses: it is answered as before, or not
   rows beginAnew deleteSuppressions eraseCells makeRowsDue restoreRows: it waits as before, or not
