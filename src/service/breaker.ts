@@ -1,15 +1,4 @@
 import {
-  circuitBreaker,
-  CircuitState,
-  handleWhen,
-  isBrokenCircuitError,
-  isHydratingCircuitError,
-  type CircuitBreakerPolicy,
-  type FailureReason,
-  type IBackoff,
-  type IHalfOpenAfterBackoffContext,
-} from 'cockatiel'
-import {
   CircuitOpenError,
   ForbiddenError,
   OutOfCreditsError,
@@ -50,13 +39,6 @@ const DEFAULTS: BreakerOptions = {
 /** How often a call finds out whether the account has credits again, in milliseconds. Each run that begins finds out, too. */
 const CREDITS_PAUSE_MS = 60 * 60_000
 
-const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
-  [CircuitState.Closed]: 'closed',
-  [CircuitState.Open]: 'open',
-  [CircuitState.HalfOpen]: 'half_open',
-  [CircuitState.Isolated]: 'open',
-}
-
 /**
  * Stops calling a failing service, and probes it with single calls at growing intervals.
  *
@@ -67,20 +49,16 @@ const BREAKER_STATES: Readonly<Record<CircuitState, BreakerState>> = {
  *
  * Only faults of the service count (5xx, 408, 423, timeouts, lost connections, malformed responses): most 4xx show
  * that it works, and an aborted call, or an input that fails while others succeed, shows nothing. An account
- * without credits opens it at once, and only an answer closes it then.
- *
- * Three workarounds for cockatiel: its clock is `Date.now`; a call during a probe would wait while holding a
- * permit; an unhandled error, such as an abort, would close the circuit from half open.
+ * without credits opens it at once, and only an answer closes it then. Of the calls that were under way when it opened
+ * none changes it: the probe alone decides.
  */
 export class Breaker {
   readonly #options: BreakerOptions
   readonly #history = new FaultHistory()
   readonly #unusable = new UnusableAnswers()
-  /** Errors that count against the service. */
-  readonly #counted = new WeakSet<object>()
-  #policy: CircuitBreakerPolicy
   /** The latest pause; null while closed. */
   #pause: Pause | null = null
+  #isProbing = false
   #lastFault: FaultSummary = { reason: null, cause: 'failing' }
   #consecutiveFaults = 0
   /** When the account was last said to have no credits. Nothing is known of before. */
@@ -89,11 +67,11 @@ export class Breaker {
 
   constructor(options: Partial<BreakerOptions> = {}) {
     this.#options = { ...DEFAULTS, ...options }
-    this.#policy = this.#createPolicy()
   }
 
   get state(): BreakerState {
-    return BREAKER_STATES[this.#policy.state]
+    if (this.#pause === null) return 'closed'
+    return this.#isProbing ? 'half_open' : 'open'
   }
 
   /** The account has no credits left, as far as is known. Calls that cost none pass. */
@@ -122,18 +100,12 @@ export class Breaker {
   restore({ probeInMs, backoffMs, reason, cause }: CircuitSnapshot): void {
     if (this.state !== 'closed') return
     this.#lastFault = { reason, cause }
-    this.#open({ probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) })
+    this.#pause = { probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) }
   }
 
   /** Lets the next call find out whether the service works, or the account has credits again. */
   probe(): void {
-    if (this.state === 'open' && this.#pause !== null) this.#open({ ...this.#pause, probeAt: Date.now() })
-  }
-
-  #open(pause: Pause): void {
-    this.#pause = pause
-    const ownState = { value: CircuitState.Open, openedAt: Date.now(), attemptNo: 1 }
-    this.#policy = this.#createPolicy({ ownState, breakerState: undefined })
+    if (this.#pause !== null && !this.#isProbing) this.#pause = { ...this.#pause, probeAt: Date.now() }
   }
 
   /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
@@ -153,79 +125,77 @@ export class Breaker {
   async execute<T>(call: () => Promise<T>, subject?: CallSubject): Promise<T> {
     // A poll. It costs no credits, and proves nothing about them.
     if (subject === undefined && this.isOutOfCredits) return call()
-    // Cockatiel would let it wait for the probe, holding a permit of the rate limit.
-    if (this.state === 'half_open') throw circuitOpenError(this.nextProbeAt)
-    try {
-      const settled = await this.#policy.execute(() => this.#settle(call, subject))
-      if (settled.ok) return settled.value
-      throw settled.error
-    } catch (error) {
+    const isProbe = this.#pause !== null
+    if (this.#pause !== null) {
       // A run that begins may find credits at any time: no lookup waits for the hour.
-      const probeAt = this.isOutOfCredits ? null : this.nextProbeAt
-      throw isBrokenCircuitError(error) ? circuitOpenError(probeAt) : error
+      if (this.#isProbing || Date.now() < this.#pause.probeAt)
+        throw circuitOpenError(this.isOutOfCredits ? null : this.nextProbeAt)
+      this.#isProbing = true
     }
-  }
-
-  /** For cockatiel any response is a success, a rejection too: it ends the row of faults. */
-  async #settle<T>(call: () => Promise<T>, subject: CallSubject | undefined): Promise<SettledCall<T>> {
     const startMark = this.#history.startCall()
     this.#inFlight++
     try {
       const value = await call()
       this.#recordAnswer(subject)
-      return { ok: true, value }
+      this.#onResponse(isProbe)
+      return value
     } catch (error) {
-      if (error instanceof OutOfCreditsError) throw this.#countOutOfCredits(error)
-      if (isUnusable(error)) return this.#settleUnusable(error, subject, startMark)
-      if (isResponse(error)) {
-        if (isAnswer(error)) this.#recordAnswer(subject)
-        else this.#recordResponse()
-        // A 429, for example, says nothing about credits.
-        if (this.isOutOfCredits && !isAnswer(error)) throw error
-        return { ok: false, error }
-      }
-      if (isFault(error)) {
-        if (!this.isOutOfCredits) this.#lastFault = summarizeFault(error)
-        // A connection that cannot be opened is never the input's fault.
-        if (!error.maybeSent || this.#history.recordFault(subject, startMark)) this.#counted.add(error)
-      }
-      throw error
+      const judged = this.#judge(error, subject, startMark)
+      if (judged.shows === 'response') this.#onResponse(isProbe)
+      else if (isProbe || judged.shows === 'fault') this.#onFault(judged.error, isProbe)
+      throw judged.error
     } finally {
       this.#inFlight--
+      if (isProbe) this.#isProbing = false
     }
   }
 
-  #countOutOfCredits(error: OutOfCreditsError): OutOfCreditsError {
-    this.#lastFault = { reason: null, cause: 'out_of_credits' }
-    this.#creditsMissedAt = Date.now()
-    this.#counted.add(error)
-    return error
+  /** What the error of a call shows of the service. Any response is a sign of life, a rejection too. */
+  #judge(error: unknown, subject: CallSubject | undefined, startMark: number): JudgedError {
+    if (error instanceof OutOfCreditsError) return this.#countOutOfCredits(error)
+    if (isUnusable(error)) return this.#judgeUnusable(error, subject, startMark)
+    if (isResponse(error)) {
+      if (isAnswer(error)) this.#recordAnswer(subject)
+      else this.#recordResponse()
+      // A 429, for example, says nothing about credits.
+      return { error, shows: this.isOutOfCredits && !isAnswer(error) ? 'nothing' : 'response' }
+    }
+    if (!isFault(error)) return { error, shows: 'nothing' }
+    if (!this.isOutOfCredits) this.#lastFault = summarizeFault(error)
+    // A connection that cannot be opened is never the input's fault.
+    const isCounted = !error.maybeSent || this.#history.recordFault(subject, startMark)
+    return { error, shows: isCounted ? 'fault' : 'nothing' }
   }
 
-  #settleUnusable(
+  #countOutOfCredits(error: OutOfCreditsError): JudgedError {
+    this.#lastFault = { reason: null, cause: 'out_of_credits' }
+    this.#creditsMissedAt = Date.now()
+    return { error, shows: 'fault' }
+  }
+
+  #judgeUnusable(
     error: UnexpectedStatusError,
     subject: CallSubject | undefined,
     startMark: number,
-  ): SettledCall<never> {
+  ): JudgedError {
     const verdict = subject === undefined ? 'endpoint' : this.#unusable.recordUnusable(subject)
     const { endpoint, status, detail } = error
     // Of a poll it is about that alone.
     const isPayment = status === 402 && subject !== undefined
     if (verdict === 'endpoint' || (isPayment && this.isOutOfCredits)) {
-      throw isPayment
-        ? this.#countOutOfCredits(
-            new OutOfCreditsError(OUT_OF_CREDITS, { endpoint, status, detail, cause: error }),
-          )
-        : error
+      const details = { endpoint, status, detail, cause: error }
+      return isPayment
+        ? this.#countOutOfCredits(new OutOfCreditsError(OUT_OF_CREDITS, details))
+        : { error, shows: 'nothing' }
     }
     const action = verdict === 'input' ? error.ofInput : 'retry'
     if (action === 'reject') {
       this.#recordResponse(subject)
-      return { ok: false, error: error.withAction(action) }
+      return { error: error.withAction(action), shows: 'response' }
     }
     // The circuit stays closed: what the endpoint answers to the next inputs decides.
     this.#history.recordFault(subject, startMark)
-    throw error.withAction(action)
+    return { error: error.withAction(action), shows: 'nothing' }
   }
 
   #recordAnswer(subject: CallSubject | undefined): void {
@@ -237,45 +207,32 @@ export class Breaker {
     this.#history.recordResponse(answered, this.state !== 'closed')
   }
 
-  #createPolicy(initialState?: object): CircuitBreakerPolicy {
-    const policy = circuitBreaker(
-      // While half open every error counts: an aborted probe must not close the circuit.
-      handleWhen((error: unknown) => this.#counted.has(error as object) || this.state === 'half_open'),
-      {
-        breaker: {
-          state: undefined,
-          success: () => (this.#consecutiveFaults = 0),
-          failure: () =>
-            this.#lastFault.cause === 'out_of_credits' || this.#isRowOfFaults(++this.#consecutiveFaults),
-        },
-        halfOpenAfter: { next: this.#beginPause },
-        initialState,
-      },
-    )
-    policy.onReset(() => (this.#pause = null))
-    return policy
+  #onResponse(isProbe: boolean): void {
+    this.#consecutiveFaults = 0
+    if (isProbe) this.#pause = null
   }
 
-  #isRowOfFaults(faults: number): boolean {
+  /** Opens the circuit after enough faults, and anew after a probe that has shown nothing better. */
+  #onFault(error: unknown, isProbe: boolean): void {
+    this.#consecutiveFaults++
+    if (isProbe || (this.#pause === null && (error instanceof OutOfCreditsError || this.#isRowOfFaults())))
+      this.#beginPause(error)
+  }
+
+  #isRowOfFaults(): boolean {
     const { failureThreshold, idleFailureThreshold } = this.#options
-    return faults >= failureThreshold || (faults >= idleFailureThreshold && this.#inFlight === 0)
+    const faults = this.#consecutiveFaults
+    return faults >= failureThreshold || (faults >= idleFailureThreshold && this.#inFlight === 1)
   }
 
-  /** Begins a pause: the restored one, the first, or twice the one before. */
-  readonly #beginPause = ({
-    result,
-  }: IHalfOpenAfterBackoffContext): IBackoff<IHalfOpenAfterBackoffContext> => {
+  /** Begins a pause: the first, or twice the one before. */
+  #beginPause(error: unknown): void {
     const { initialPauseMs, maxPauseMs } = this.#options
-    const now = Date.now()
-    const isRestored = 'error' in result && isHydratingCircuitError(result.error)
-    if ('error' in result && result.error instanceof OutOfCreditsError)
-      this.#pause = { probeAt: now + CREDITS_PAUSE_MS, backoffMs: CREDITS_PAUSE_MS }
-    else if (this.#pause === null || !isRestored) {
-      const backoffMs =
-        this.#pause === null ? initialPauseMs : Math.min(this.#pause.backoffMs * 2, maxPauseMs)
-      this.#pause = { probeAt: now + Math.max(backoffMs, toRetryAfterMs(result)), backoffMs }
-    }
-    return { duration: this.#pause.probeAt - now, next: this.#beginPause }
+    const isOfCredits = error instanceof OutOfCreditsError
+    const doubledMs = this.#pause === null ? initialPauseMs : Math.min(this.#pause.backoffMs * 2, maxPauseMs)
+    const backoffMs = isOfCredits ? CREDITS_PAUSE_MS : doubledMs
+    const retryAfterMs = error instanceof ServiceError && !isOfCredits ? (error.retryAfterMs ?? 0) : 0
+    this.#pause = { probeAt: Date.now() + Math.max(backoffMs, retryAfterMs), backoffMs }
   }
 }
 
@@ -284,9 +241,11 @@ interface Pause {
   readonly backoffMs: number
 }
 
-type SettledCall<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: unknown }
+interface JudgedError {
+  /** To be thrown. */
+  readonly error: unknown
+  readonly shows: 'response' | 'fault' | 'nothing'
+}
 
 /** Every error that is retried counts, or a lookup could be retried for ever. A 403 has a classifier of its own. */
 const isFault = (error: unknown): error is ServiceError =>
@@ -301,11 +260,6 @@ const isAnswer = (error: unknown): boolean => error instanceof ServiceError && e
 
 const isResponse = (error: unknown): boolean =>
   !isFault(error) && error instanceof ServiceError && error.status !== null
-
-function toRetryAfterMs(reason: FailureReason<unknown>): number {
-  const error = 'error' in reason ? reason.error : null
-  return error instanceof ServiceError ? (error.retryAfterMs ?? 0) : 0
-}
 
 /** During a probe the time of the next one is unknown; waiting a second keeps loops from spinning. */
 function circuitOpenError(nextProbeAt: number | null): CircuitOpenError {

@@ -25,7 +25,7 @@ const failTimes = async (breaker: Breaker, times: number): Promise<void> => {
 }
 
 beforeEach(() => {
-  // Only the clock: cockatiel reads Date.now and sets no timer.
+  // Only the clock: the breaker sets no timer.
   vi.useFakeTimers({ toFake: ['Date'], now: 0 })
   onTestFinished(() => void vi.useRealTimers())
 })
