@@ -9,8 +9,6 @@ export interface KnownLimit {
   readonly windowMs: number | null
   /** Milliseconds since the epoch. */
   readonly observedAt: number
-  /** No header states it: it is what was let through before calls were refused. */
-  readonly isLearnt?: boolean
 }
 
 /**

@@ -5,7 +5,6 @@ import {
   formatLimit,
   formatOverstated,
   type ExhaustedFor,
-  type KnownLimit,
   type LimitUsage,
   type RateStatus,
 } from '../domain/rate-status.ts'
@@ -75,7 +74,6 @@ export class Leadership {
   #isLearntLogged = false
   /** When a person wanted the service to be tried last, as of the last look. */
   #triedAt: number | null
-  #savingLimit: Promise<void> = Promise.resolve()
 
   static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
     const { db, breaker, documented = [] } = options
@@ -115,7 +113,6 @@ export class Leadership {
         persist: (latest) => this.#saveUsage(latest),
       },
       persistExhaustion: (latest) => this.#saveExhausted(latest),
-      onChange: (limit) => this.#saveLimit(limit),
     })
     // The leader that has learnt it has said it.
     const { overstated, learnt } = this.limiter.state()
@@ -144,8 +141,8 @@ export class Leadership {
       this.limiter.exhaustedFor(),
       this.limiter.usage(),
     ]
+    this.#warnLearnt(state)
     await this.limiter.stop()
-    await this.#savingLimit
     // Without it the next leader takes the calls that were noted ahead for made.
     if (usage) await this.#saveUsage(usage).catch(() => {})
     await publishFinalStatus(this.#options, this.#lease, state, exhaustedFor)
@@ -175,6 +172,7 @@ export class Leadership {
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))
       const state = this.limiter.state()
+      this.#warnLearnt(state)
       if (state.limit === null || ['cooldown', 'banned'].includes(state.state)) await this.#savePause()
       await rateLimits.saveRateStatus(db, this.#lease, state)
       await this.#saveCircuit()
@@ -203,14 +201,11 @@ export class Leadership {
   }
 
   async #saveUsage(latest: LimitUsage): Promise<void> {
-    const [first] = this.#options.documented ?? []
-    if (first && !(await rateLimits.saveLimitUsage(this.#options.db, this.#lease, first, latest)))
-      throw new Error(NOT_LEADER)
+    if (!(await rateLimits.saveLimitUsage(this.#options.db, this.#lease, latest))) throw new Error(NOT_LEADER)
   }
 
   async #saveExhausted(latest: ExhaustedFor): Promise<void> {
-    if (!(await rateLimits.saveExhausted(this.#options.db, this.#lease, this.limiter.state(), latest)))
-      throw new Error(NOT_LEADER)
+    if (!(await rateLimits.saveExhausted(this.#options.db, this.#lease, latest))) throw new Error(NOT_LEADER)
   }
 
   /** A pause or a ban: no call is granted that would store until when nothing may be called. */
@@ -219,35 +214,22 @@ export class Leadership {
     if (Object.keys(latest).length > 0) await this.#saveExhausted(latest)
   }
 
-  #saveLimit(limit: KnownLimit): void {
-    const { db, log } = this.#options
-    if (limit.isLearnt === true && !this.#isLearntLogged) this.#warnLearnt(limit)
-    this.#isLearntLogged ||= limit.isLearnt === true
-    this.#savingLimit = this.#savingLimit
-      .then(() => rateLimits.saveRateLimit(db, this.#lease, limit))
-      .catch((error: unknown) => {
-        log[retryLogLevel(error)](
-          { event: 'rate_limit_not_stored', reason: describeError(error) },
-          'rate limit not stored for the next run',
-        )
-      })
-  }
-
   /** Once for each leadership: later figures are in the status. */
-  #warnLearnt(known: KnownLimit): void {
+  #warnLearnt({ limit, windowMs, learnt = null, overstated = null }: RateStatus): void {
+    if (this.#isLearntLogged || limit === null || (learnt === null && overstated === null)) return
+    this.#isLearntLogged = true
     const { log, documented = [] } = this.#options
-    const { overstated = null } = this.limiter.state()
     const stated = documented.length === 0 ? ' and states no limit' : ''
     const what =
       overstated === null
-        ? `it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made`
+        ? `it let ${formatLimit(limit, windowMs)} through, so no more are made`
         : `${formatOverstated(overstated.calls, overstated.windowMs, overstated)}: ${CHANGE_LIMIT}`
     log.warn(
       {
         event: 'rate_limit_learnt',
         scope: this.scope,
-        limit: known.limit,
-        window_ms: known.windowMs,
+        limit,
+        window_ms: windowMs,
         ...(overstated !== null && { stated: overstated.calls, granted: overstated.granted }),
       },
       `the service refused calls (429)${stated}: ${what}; \`fillrate status\` shows what is learnt from now on`,
@@ -281,7 +263,7 @@ async function publishFinalStatus(
 ): Promise<void> {
   try {
     const isKnown = state.limit !== null || Object.keys(exhaustedFor).length > 0
-    if (isKnown) await rateLimits.saveExhausted(db, lease, state, exhaustedFor)
+    if (isKnown) await rateLimits.saveExhausted(db, lease, exhaustedFor)
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log[retryLogLevel(error)](

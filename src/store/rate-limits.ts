@@ -8,7 +8,6 @@ import type {
   RateStatus,
   StoredRateStatus,
 } from '../domain/rate-status.ts'
-import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 import { isHeldSql } from './terms.ts'
@@ -62,23 +61,6 @@ interface LedScope extends ServiceScope {
   readonly token: string
 }
 
-/**
- * Saves a scope's limit. Keeps the known window length if this one is unknown and the limit is the same.
- */
-export async function saveRateLimit(
-  db: Database,
-  { scope, service }: ServiceScope,
-  known: KnownLimit,
-): Promise<void> {
-  await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at)
-    values (${scope}, ${service}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
-    on conflict (scope) do update
-      set "limit" = excluded."limit", observed_at = excluded.observed_at,
-          window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
-    where r.observed_at <= excluded.observed_at`.execute(db)
-}
-
 /** The last known limit of a scope. */
 export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
   const [known] = await listRateLimits(db, scope)
@@ -103,25 +85,19 @@ export async function listRateLimits(
 const holdsLeaseSql = (scope: string, token: string) =>
   sql<boolean>`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
-/** What is known of a limit. Null: nothing, and what is stored is not of one, such as a pause. */
-type StoredLimit = Pick<RateStatus, 'limit' | 'windowMs'>
-
-/** Stores columns for the next leader, beside the limit: one that was stored first stays. @returns false if the lease is lost */
+/** Stores columns for the next leader, whether or not a limit is known. @returns false if the lease is lost */
 async function saveForNextLeader(
   db: Database,
   { scope, service, token }: LedScope,
-  { limit, windowMs }: StoredLimit,
   values: Readonly<Record<string, RawBuilder<unknown>>>,
 ): Promise<boolean> {
   const columns = Object.keys(values)
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((column) => sql.ref(column)))})
-    select ${scope}, ${service}, ${limit}, ${windowMs}, ${limit === null ? sql`to_timestamp(0)` : sql`now()`}, ${sql.join(Object.values(values))}
+    insert into fillrate.rate_limits (scope, service_id, observed_at, ${sql.join(columns.map((column) => sql.ref(column)))})
+    select ${scope}, ${service}, to_timestamp(0), ${sql.join(Object.values(values))}
      where ${holdsLeaseSql(scope, token)}
     on conflict (scope) do update
-      set "limit" = coalesce(r."limit", excluded."limit"),
-          window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end,
-          ${sql.join(columns.map((name) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))}`.execute(
+      set ${sql.join(columns.map((name) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))}`.execute(
     db,
   )
   return result.numAffectedRows === 1n
@@ -132,13 +108,8 @@ async function saveForNextLeader(
  * with the calls that they concern. Uses the database's clock, because the next leader may run on another machine.
  * @returns false if the lease is lost
  */
-export const saveExhausted = (
-  db: Database,
-  lease: LedScope,
-  limit: StoredLimit,
-  exhaustedFor: ExhaustedFor,
-): Promise<boolean> =>
-  saveForNextLeader(db, lease, limit, {
+export const saveExhausted = (db: Database, lease: LedScope, exhaustedFor: ExhaustedFor): Promise<boolean> =>
+  saveForNextLeader(db, lease, {
     exhausted_until: sql`(
       select coalesce(jsonb_object_agg(key, now() + value::float8 * interval '1 ms'), '{}')
         from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))`,
@@ -149,31 +120,27 @@ export const saveExhausted = (
  * Saves what was called within documented limits, for the next leader.
  * @returns false if the lease is lost
  */
-export const saveLimitUsage = (
-  db: Database,
-  lease: LedScope,
-  { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
-  usage: LimitUsage,
-): Promise<boolean> =>
-  saveForNextLeader(
-    db,
-    lease,
-    { limit: calls, windowMs },
-    { usage: sql`${JSON.stringify(usage)}::jsonb`, usage_at: sql`now()` },
-  )
+export const saveLimitUsage = (db: Database, lease: LedScope, usage: LimitUsage): Promise<boolean> =>
+  saveForNextLeader(db, lease, { usage: sql`${JSON.stringify(usage)}::jsonb`, usage_at: sql`now()` })
 
-/** Saves the leader's status report. */
+/**
+ * Saves the leader's status report, and the limit in it for the next leader: the known length of its window stays where this one is
+ * unknown and the limit is the same. Without a limit, only a report that calls wait begins a row.
+ */
 export async function saveRateStatus(
   db: Database,
   { scope, service, token }: LedScope,
   status: RateStatus,
 ): Promise<void> {
+  const { limit, windowMs, stallReason } = status
+  const isKnown = limit !== null
   await sql`
-    insert into fillrate.rate_limits (scope, service_id, observed_at, status, reported_at)
-    select ${scope}, ${service}, to_timestamp(0), ${JSON.stringify(status)}::jsonb, now()
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, status, reported_at)
+    select ${scope}, ${service}, ${limit}, ${isKnown ? windowMs : null}, ${isKnown ? sql`now()` : sql`to_timestamp(0)`},
+           ${JSON.stringify(status)}::jsonb, now()
      where ${holdsLeaseSql(scope, token)}
        and (
-         ${status.stallReason !== null}
+         ${isKnown || stallReason !== null}
          or exists (
            select
              from fillrate.rate_limits
@@ -181,7 +148,10 @@ export async function saveRateStatus(
          )
        )
     on conflict (scope) do update
-      set status = excluded.status, reported_at = excluded.reported_at`.execute(db)
+      set "limit" = coalesce(excluded."limit", r."limit"),
+          window_ms = coalesce(excluded.window_ms, case when coalesce(excluded."limit" = r."limit", true) then r.window_ms end),
+          observed_at = greatest(excluded.observed_at, r.observed_at),
+          status = excluded.status, reported_at = excluded.reported_at`.execute(db)
 }
 
 /** A client that was not seen for longer may be gone. */

@@ -3,7 +3,7 @@ import type { CalledEndpoint } from '../../domain/spend.ts'
 import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
 import type { Priority } from '../../domain/run.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire } from './permits.ts'
-import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, LimitUsage, RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration } from '../../util/text.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
 import { AllowanceMeter, untilText } from './state.ts'
@@ -11,8 +11,6 @@ import { AllowanceMeter, untilText } from './state.ts'
 export interface LimiterOptions extends Omit<ModelOptions, 'onPersisted' | 'now'> {
   /** The share of the limit that is kept for urgent calls. */
   readonly reserve?: number
-  /** The limit or its window became known, or has changed. */
-  readonly onChange?: (known: KnownLimit) => void
 }
 
 /** What was known this long ago is not believed, in milliseconds: a week. */
@@ -42,7 +40,6 @@ export class Limiter {
   readonly #allowance = new AllowanceMeter()
   readonly #counters: CallCounters
   readonly #reserve: number
-  readonly #reporter: ChangeReporter
   /** Turns that are queued or have begun; of turns whose permit is in the reservoir, the endpoint that each may call. */
   #queuedTurns = 0
   readonly #fundedTurns: (CalledEndpoint | null)[] = []
@@ -56,7 +53,7 @@ export class Limiter {
   #urgentUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: LimiterOptions) {
-    const { warm = null, documented, reserve = 0.1, onChange } = options
+    const { warm = null, documented, reserve = 0.1 } = options
     // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
     const isDocumented = documented !== undefined && documented.limits.length > 0
     const isOutdated = warm === null || isDocumented || monotonicNow() - warm.observedAt > WARM_STATE_TTL_MS
@@ -69,7 +66,6 @@ export class Limiter {
     })
     this.#counters = { models: this.#models, now: monotonicNow, onChange: onModelChange }
     this.#reserve = reserve
-    this.#reporter = new ChangeReporter(onChange)
   }
 
   /**
@@ -216,9 +212,6 @@ export class Limiter {
       this.#isRefused = status === 429
     }
     this.#updateAllowance()
-    const now = monotonicNow()
-    const { limit, ...rest } = findLimit(this.#models, now)
-    if (limit !== null) this.#reporter.report({ limit, ...rest, observedAt: now })
     if (this.#queue.size > this.#fundedTurns.length) this.#advance()
   }
 
@@ -238,10 +231,10 @@ export class Limiter {
 function findLimit(
   { reported: model, documented }: Pick<EndpointModels, 'reported' | 'documented'>,
   now: number,
-): Pick<KnownLimit, 'windowMs' | 'isLearnt'> & { readonly limit: number | null } {
+): Pick<RateStatus, 'limit' | 'windowMs'> {
   if (model.learnt !== null) {
     const { calls, windowMs } = model.learnt
-    return { limit: calls, windowMs: Math.round(windowMs), isLearnt: true }
+    return { limit: calls, windowMs: Math.round(windowMs) }
   }
   const binding = model.limit === null ? documented.binding(now) : null
   if (!binding) return { limit: model.limit, windowMs: model.windowMs }
@@ -297,29 +290,4 @@ function describeStall(
   const { calls, windowMs } = binding.limit
   const until = binding.nextAt === null ? '' : untilText(binding.nextAt)
   return `the documented limit of ${formatCount(calls)} calls in ${formatDuration(windowMs)} is used up: waiting${until}`
-}
-
-/** How often an unchanged limit is reported. */
-const REPORT_INTERVAL_MS = 10 * 60_000
-
-/** Reports a changed limit, and an unchanged one every ten minutes. */
-class ChangeReporter {
-  readonly #onChange: ((known: KnownLimit) => void) | undefined
-  #last: KnownLimit | null = null
-
-  constructor(onChange: ((known: KnownLimit) => void) | undefined) {
-    this.#onChange = onChange
-  }
-
-  report(known: KnownLimit): void {
-    const last = this.#last
-    const isSame =
-      last !== null &&
-      last.limit === known.limit &&
-      Math.abs((last.windowMs ?? 0) - (known.windowMs ?? 0)) <= 0.02 * (known.windowMs ?? 0) &&
-      known.observedAt - last.observedAt < REPORT_INTERVAL_MS
-    if (isSame) return
-    this.#last = known
-    this.#onChange?.(known)
-  }
 }

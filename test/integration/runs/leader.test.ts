@@ -5,7 +5,7 @@ import { readConditions } from '../../../src/store/conditions.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { LeaderElector, type Leadership } from '../../../src/runs/leadership.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
-import { saveRateLimit, saveRateStatus } from '../../../src/store/rate-limits.ts'
+import { saveRateStatus } from '../../../src/store/rate-limits.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { requestTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
@@ -41,13 +41,8 @@ async function lead(
 /** A leader that was killed: it has reported, and its lease has expired. */
 async function killLeader(status: Partial<RateStatus>): Promise<void> {
   const before = await lead('before')
-  await saveRateLimit(
-    database.db,
-    { scope: SCOPE, service: 0 },
-    { limit: 60, windowMs: 10_000, observedAt: Date.now() },
-  )
   const [lease] = await database.query<{ token: string }>('select lease_token as token from fillrate.leases')
-  const reported = { ...before.limiter.state(), ...status }
+  const reported = { ...before.limiter.state(), limit: 60, windowMs: 10_000, ...status }
   await saveRateStatus(database.db, { scope: SCOPE, service: 0, token: lease?.token ?? '' }, reported)
   // Its own statements find no lease of theirs.
   await database.query(

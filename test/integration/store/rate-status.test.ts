@@ -12,7 +12,7 @@ const limit = { limit: 100, windowMs: 2_000 }
 
 test('only the leader can save exhaustion and status', async () => {
   const lease = { scope, service: 0, token: crypto.randomUUID() }
-  expect(await rateLimits.saveExhausted(database.db, lease, limit, { all: 60_000 })).toBe(false)
+  expect(await rateLimits.saveExhausted(database.db, lease, { all: 60_000 })).toBe(false)
   await rateLimits.saveRateStatus(database.db, lease, FIXED_WINDOW_STATUS)
   expect((await rateLimits.readLeftRate(database.db, scope)).exhaustedFor).toEqual({})
   expect((await rateLimits.readRateStatuses(database.db)).size).toBe(0)
@@ -22,7 +22,7 @@ test('the next leader reads how long to wait, and status whether the leader is l
   const { db } = database
   const lease = { scope, service: 0, token: crypto.randomUUID() }
   await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
-  expect(await rateLimits.saveExhausted(db, lease, limit, { all: -1, company: 60_000 })).toBe(true)
+  expect(await rateLimits.saveExhausted(db, lease, { all: -1, company: 60_000 })).toBe(true)
   const { company, ...others } = (await rateLimits.readLeftRate(db, scope)).exhaustedFor
   expect(company).toBeGreaterThan(30_000)
   expect(company).toBeLessThanOrEqual(60_000)
@@ -44,7 +44,7 @@ test('the next leader reads how long to wait, and status whether the leader is l
   // Stored while the clock was two hours ahead.
   await database.query(`update fillrate.rate_limits set exhausted_at = now() + interval '2 hours'`)
   expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
-  expect(await rateLimits.saveExhausted(db, lease, limit, {})).toBe(true)
+  expect(await rateLimits.saveExhausted(db, lease, {})).toBe(true)
   expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
   await rateLimits.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
@@ -68,7 +68,8 @@ test('that calls wait is stored without a known limit, and is no limit', async (
     { kind: 'throttled', service: 'acme', details: { cause: 'limit' } },
   ])
   expect(await rateLimits.listRateLimits(db)).not.toContainEqual(expect.objectContaining({ scope }))
-  expect(await rateLimits.saveExhausted(db, lease, limit, { all: 60_000 })).toBe(true)
+  await rateLimits.saveRateStatus(db, lease, { ...stalled, ...limit })
+  await rateLimits.saveRateStatus(db, lease, stalled)
   expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(limit)
 })
 
@@ -77,18 +78,22 @@ test('a limit of more than 2^31 calls and a window of 30 days are stored', async
   const scope = 'api.example large'
   const lease = { scope, service: 0, token: crypto.randomUUID() }
   const large = { limit: 3_000_000_000, windowMs: 30 * 86_400_000 }
-  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { ...large, observedAt: 1_700_000_000_000 })
-  expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
   await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
-  expect(await rateLimits.saveExhausted(db, lease, large, { all: 60_000 })).toBe(true)
+  await rateLimits.saveRateStatus(db, lease, { ...FIXED_WINDOW_STATUS, ...large })
+  expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
 })
 
 test('a window length that a later run could not measure stays known while the limit is the same', async () => {
   const { db } = database
   const scope = 'api.example short'
-  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 60, windowMs: 3_000, observedAt: 1_000 })
-  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 60, windowMs: null, observedAt: 2_000 })
-  expect(await rateLimits.readRateLimit(db, scope)).toEqual({ limit: 60, windowMs: 3_000, observedAt: 2_000 })
-  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 90, windowMs: null, observedAt: 3_000 })
-  expect(await rateLimits.readRateLimit(db, scope)).toEqual({ limit: 90, windowMs: null, observedAt: 3_000 })
+  const lease = { scope, service: 0, token: crypto.randomUUID() }
+  await rateLimits.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  const readKnown = async (known: { readonly limit: number; readonly windowMs: number | null }) => {
+    await rateLimits.saveRateStatus(db, lease, { ...FIXED_WINDOW_STATUS, ...known })
+    const { limit, windowMs } = (await rateLimits.readRateLimit(db, scope)) ?? {}
+    return { limit, windowMs }
+  }
+  await readKnown({ limit: 60, windowMs: 3_000 })
+  expect(await readKnown({ limit: 60, windowMs: null })).toEqual({ limit: 60, windowMs: 3_000 })
+  expect(await readKnown({ limit: 90, windowMs: null })).toEqual({ limit: 90, windowMs: null })
 })

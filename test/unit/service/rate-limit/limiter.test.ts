@@ -151,19 +151,6 @@ describe('the limiter', () => {
     expect(granted).toEqual([7])
   })
 
-  test('reports a limit once, and again when it changes', async () => {
-    const limits: number[] = []
-    const onChange = (known: { readonly limit: number }) => void limits.push(known.limit)
-    const { limiter, call } = limited(100, { onChange })
-    call(await limiter.acquire(1, 'normal'))
-    call(await limiter.acquire(1, 'normal'))
-    expect(limits).toEqual([100])
-    const permits = await limiter.acquire(1, 'normal')
-    const headers = { 'x-ratelimit-limit': '200', 'x-ratelimit-remaining': '150' }
-    permits.use().answered({ status: 200, at: 0, headers })
-    expect(limits).toEqual([100, 200])
-  })
-
   test('sets a timer only for an acquire that waits, and if a moment is known; an answer needs none', async () => {
     const { limiter } = limited(100)
     const settle = fakeTimers()
