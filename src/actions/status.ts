@@ -45,7 +45,6 @@ const toRateReport = ({ overstated, learnt, ...status }: StoredRateStatus): Rate
   state: status.state,
   limit: status.limit,
   window_ms: status.windowMs,
-  window_at_most_ms: status.windowAtMostMs,
   used: status.used,
   permitted: status.permitted,
   utilisation: status.utilisation,

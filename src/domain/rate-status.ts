@@ -21,8 +21,6 @@ export interface RateStatus {
   readonly limit: number | null
   /** Null while unknown. */
   readonly windowMs: number | null
-  /** An upper bound of an unknown window, in milliseconds; null if there is none. */
-  readonly windowAtMostMs: number | null
   /** Calls counted against the limit since the limiter started. */
   readonly used: number
   /** Calls that the limit would have permitted while there was work; null while unlimited or unknown. */
@@ -140,16 +138,8 @@ export const formatOverstated = (
 ): string =>
   `stated ${formatLimit(calls, windowMs)}${endpoint === null ? '' : ` for ${endpoint}`}, the service grants about ${formatCount(granted)}`
 
-/**
- * `200 calls in 2 s`, or `200 calls in at most 7 min`.
- * @param atMostMs an upper bound of an unknown window; null if there is none
- */
-export function formatLimit(
-  limit: number,
-  windowMs: number | null,
-  atMostMs: number | null | undefined = null,
-): string {
+/** `200 calls in 2 s`, or `200 calls per window`. */
+export function formatLimit(limit: number, windowMs: number | null): string {
   const calls = `${formatCount(limit)} ${limit === 1 ? 'call' : 'calls'}`
-  if (windowMs !== null) return `${calls} in ${formatDuration(windowMs)}`
-  return atMostMs == null ? `${calls} per window` : `${calls} in at most ${formatDuration(atMostMs)}`
+  return windowMs === null ? `${calls} per window` : `${calls} in ${formatDuration(windowMs)}`
 }

@@ -161,7 +161,6 @@ function toRateReport(
   return {
     limit: rate?.limit ?? null,
     window_ms: rate?.windowMs ?? null,
-    ...(rate?.windowAtMostMs != null && { window_at_most_ms: rate.windowAtMostMs }),
     ...(rate?.state === 'banned' && { banned: true }),
     used: isOnlyRun && rate !== null ? rate.used : sumOf(spend.map(({ calls }) => calls)),
     permitted: isOnlyRun ? (rate?.permitted ?? null) : null,

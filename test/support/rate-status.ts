@@ -5,7 +5,6 @@ export const FIXED_WINDOW_STATUS: RateStatus = {
   state: 'fixed_window',
   limit: 100,
   windowMs: 2_000,
-  windowAtMostMs: null,
   used: 950,
   permitted: 1_000,
   utilisation: 0.95,

@@ -196,7 +196,7 @@ export const SHARED_KEY_FIELD: Field = ['Shared', SHARED_KEY_NOTICE, 'give each 
 
 function rateFields({ rate }: RunReport): Field[] {
   if (rate.limit === null) return []
-  const limit = formatLimit(rate.limit, rate.window_ms, rate.window_at_most_ms)
+  const limit = formatLimit(rate.limit, rate.window_ms)
   const { utilisation, used, permitted } = rate
   return [
     utilisation === null || permitted === null

@@ -224,11 +224,10 @@ function formatStates(states: Readonly<Record<string, number>>): string {
 }
 
 function limitField(
-  { service, limit, window_ms: windowMs, observed_at: observedAt, status }: StatusReport['limits'][number],
+  { service, limit, window_ms: windowMs, observed_at: observedAt }: StatusReport['limits'][number],
   now: number,
 ): Field {
-  const known = formatLimit(limit, windowMs, status?.window_at_most_ms)
-  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, service]
+  return ['Limit', `${formatLimit(limit, windowMs)}, observed ${relativeTime(observedAt, now)}`, service]
 }
 
 /** The rate limit as the leader last reported it: utilisation, window, and why calls are stalled. */

@@ -89,7 +89,6 @@ const parts = {
   rate: object({
     limit: is.orNull(is.count('calls in a window; null: unknown')),
     window_ms: is.orNull(is.number('length of the window in milliseconds; null: unknown')),
-    window_at_most_ms: is.orAbsent(is.number('upper bound of an unknown window, in milliseconds')),
     banned: is.orAbsent(
       is.boolean('the service has banned the key for a while, because of calls beyond the limit'),
     ),

@@ -135,7 +135,6 @@ const rate = object({
   state: is.text('state of the limiter, in docs/rate.md'),
   limit: is.orNull(is.count('calls in a window; null: unknown')),
   window_ms: is.orNull(is.number('length of the window in milliseconds; null: unknown')),
-  window_at_most_ms: is.orNull(is.number('upper bound of an unknown window, in milliseconds; null: none')),
   used: is.count('calls counted since the limiter started'),
   permitted: is.orNull(
     is.number('calls that the limit would have permitted while there was work; null: unknown'),

@@ -262,7 +262,6 @@ function reportRate(
     limit,
     windowMs,
     state: isPaced && (modelState === 'cold' || modelState === 'unlimited') ? 'documented' : modelState,
-    windowAtMostMs: isPaced ? null : model.windowAtMostMs,
     used: sent,
     permitted,
     utilisation: permitted === null || permitted === 0 ? null : sent / permitted,

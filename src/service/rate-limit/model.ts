@@ -20,8 +20,6 @@ const MAX_UNCONFIRMED_MS = 60_000
 export const TRANSIT_MS = 1000
 /** A length is known, and not only bounded from above, once the window is certainly no shorter than this share of it. */
 const KNOWN_FROM = 0.75
-/** A longer bound says nothing, in milliseconds. */
-const LONGEST_REPORTED = 24 * 60 * 60_000
 /** A window that the time has opened begins with a third of the limit in flight, between these, until a header of it is seen. */
 const LEAST_AT_FIRST = 4
 const MOST_AT_FIRST = 32
@@ -82,12 +80,6 @@ export class RateLimitModel {
     const { length, certainMin } = this.counters
     const isKnown = Math.max(certainMin, this.#reset.certainFurthest) >= KNOWN_FROM * length
     return Number.isFinite(length) && isKnown ? Math.round(length) : null
-  }
-
-  /** An upper bound of the window's length; null if the length is known, or if no useful bound is. */
-  get windowAtMostMs(): number | null {
-    const { length } = this.counters
-    return this.windowMs === null && length <= LONGEST_REPORTED ? Math.round(length) : null
   }
 
   /** What refusals have shown; null if nothing was refused, or if a header states the limit. */

@@ -57,7 +57,6 @@ const STATUS: RateReport = {
   state: 'learnt',
   limit: 150,
   window_ms: 2_000,
-  window_at_most_ms: null,
   used: 900,
   permitted: 920,
   utilisation: 0.98,

@@ -95,7 +95,7 @@ function serviceState(
 export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): Markup {
   const next = status?.next_window_at?.getTime() ?? null
   return html`<span class="limit"
-    >${formatLimit(limit, windowMs, status?.window_at_most_ms)}${
+    >${formatLimit(limit, windowMs)}${
       status?.live === true &&
       html`<span class="soft">
         ${formatCount(status.window_used)}

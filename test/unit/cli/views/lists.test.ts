@@ -113,7 +113,6 @@ describe('status', () => {
           state: 'fixed_window',
           limit: 200,
           window_ms: 2_000,
-          window_at_most_ms: null,
           used: 1_052,
           permitted: 1_066,
           utilisation: 0.9868,

@@ -5,7 +5,6 @@ import type { RunProgress } from '../../../../src/runs/counters.ts'
 const rate = {
   state: 'spending',
   limit: 200,
-  windowAtMostMs: null,
   windowMs: 2_000,
   used: 1_052,
   permitted: 1_066,
