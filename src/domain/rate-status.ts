@@ -2,7 +2,7 @@ import { formatCount, formatDuration } from '../util/text.ts'
 import type { DocumentedLimit } from './service/documented-limit.ts'
 import type { CalledEndpoint } from './spend.ts'
 
-/** What is known of the rate limit of a key. Stored, so that the next leader starts with it. */
+/** What was known last of the rate limit of a key: a plan reckons with it. */
 export interface KnownLimit {
   readonly limit: number
   /** Null while the length of the window is unknown. */

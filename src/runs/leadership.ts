@@ -48,7 +48,7 @@ interface LeaderLease extends rateLimits.ServiceScope {
 }
 
 /** What the previous leader has stored. */
-interface StoredRate extends Pick<LimiterOptions, 'warm' | 'exhaustedFor' | 'previous'> {
+interface StoredRate extends Pick<LimiterOptions, 'exhaustedFor' | 'previous'> {
   readonly usage: LimitUsage | null
   readonly circuit: rateLimits.KnownCircuit | null
   /** When a person wanted the service to be tried last. */
@@ -78,7 +78,6 @@ export class Leadership {
   static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
     const { db, breaker, documented = [] } = options
     const { scope } = lease
-    const warm = await rateLimits.readRateLimit(db, scope)
     const { usage, ...left } = await rateLimits.readLeftRate(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
     const triedAt = await readTry(db, options.service)
@@ -86,7 +85,6 @@ export class Leadership {
     if (circuit !== null) breaker.restore(circuit)
     return new Leadership(options, lease, acquiredAt, {
       ...left,
-      warm,
       usage: documented.length === 0 ? null : usage,
       circuit,
       triedAt,

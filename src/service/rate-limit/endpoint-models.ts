@@ -1,6 +1,5 @@
 import type {
   ExhaustedFor,
-  KnownLimit,
   LearntLimit,
   LearntUsage,
   OverstatedLimit,
@@ -18,7 +17,6 @@ import { readRateHeaders } from './headers.ts'
 import { RateLimitModel } from './model.ts'
 
 export interface ModelOptions {
-  readonly warm?: KnownLimit | null
   /** How long the previous leader may have exhausted limits. */
   readonly exhaustedFor?: ExhaustedFor
   readonly previous?: PreviousLeader | undefined
@@ -78,17 +76,17 @@ export class EndpointModels {
 
   constructor(options: ModelOptions) {
     this.#options = options
-    const { warm, exhaustedFor = {}, previous, documented = { limits: [] }, onPersisted } = options
+    const { exhaustedFor = {}, previous, documented = { limits: [] }, onPersisted } = options
     const { all, ...own } = exhaustedFor
     const now = options.now()
     this.documented = new DocumentedLimits(documented, now, onPersisted, () =>
       listLearnt(this.#owned, this.documented),
     )
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
-    this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
+    this.#account = this.#open(new RateLimitModel(until(all), previous), until(all))
     this.#prepare(null, this.#account.model)
     const inherited = previous?.learnt ?? null
-    if (inherited?.isBeside) this.#beside = this.#open(this.#createAdopting('all', null, now))
+    if (inherited?.isBeside) this.#beside = this.#open(this.#createAdopting('all', now))
     if (inherited !== null && (inherited.isBeside || documented.limits.length === 0))
       (this.#beside ?? this.#account).model.unstated.restore(inherited, [], now)
     const learnt = this.documented.isByEndpoint ? (documented.usage?.learnt ?? []) : []
@@ -98,7 +96,7 @@ export class EndpointModels {
     ]
     for (const endpoint of new Set(known)) {
       const forMs = own[endpoint]
-      const model = new RateLimitModel(null, until(forMs))
+      const model = new RateLimitModel(until(forMs))
       this.#prepare(endpoint, model)
       this.#called.add(endpoint)
       this.#own.set(endpoint, this.#open(model, until(forMs)))
@@ -250,7 +248,7 @@ export class EndpointModels {
     const own = this.#own.get(counted.position.endpoint)?.model
     const ignoring = this.#findUnconcerned(own, answer, now)
     const isBeside = isOfUnstated(answer, now)
-    if (isBeside) this.#beside ??= this.#open(this.#createAdopting('all', null, now))
+    if (isBeside) this.#beside ??= this.#open(this.#createAdopting('all', now))
     for (const { model, call } of counted.parts)
       if (model === this.#beside?.model) model.answered(call, withoutRate(answer), now)
       else if (isBeside) model.refusedForOther(call, answer, now)
@@ -313,10 +311,8 @@ export class EndpointModels {
     // What counts all calls goes on doing so, if nothing but the description says that there is one limit for all.
     const isOfAll = known?.model.limit === null && this.documented.isOfAll
     if (!this.#own.has(first) && known !== null && !isOfAll) {
-      const { limit, windowMs } = known.model
-      const warm = limit === null ? null : { limit, windowMs, observedAt: now }
       // What is persisted holds for both.
-      this.#account = this.#open(this.#createAdopting('all', warm, now), known.until)
+      this.#account = this.#open(this.#createAdopting('all', now), known.until)
       this.#own.set(first, known)
       known.model.calls.release(this.#granted.get(endpoint) ?? 0)
     }
@@ -326,14 +322,13 @@ export class EndpointModels {
   /** Each endpoint has a model of its own. */
   #adoptOwn(now: number): void {
     for (const endpoint of this.#called)
-      if (!this.#own.has(endpoint))
-        this.#own.set(endpoint, this.#open(this.#createAdopting(endpoint, null, now)))
+      if (!this.#own.has(endpoint)) this.#own.set(endpoint, this.#open(this.#createAdopting(endpoint, now)))
   }
 
   /** A model that counts what is granted or in flight to an endpoint, or to all. */
-  #createAdopting(owner: Endpoint | 'all', warm: KnownLimit | null, now: number): RateLimitModel {
+  #createAdopting(owner: Endpoint | 'all', now: number): RateLimitModel {
     const isCounted = (endpoint: Endpoint): boolean => owner === 'all' || endpoint === owner
-    const model = new RateLimitModel(warm)
+    const model = new RateLimitModel()
     this.#prepare(owner === 'all' ? null : owner, model)
     for (const { position, parts } of this.#inFlight)
       if (isCounted(position.endpoint)) parts.push({ model, call: model.sent(position.sentAt) })

@@ -13,9 +13,6 @@ export interface LimiterOptions extends Omit<ModelOptions, 'onPersisted' | 'now'
   readonly reserve?: number
 }
 
-/** What was known this long ago is not believed, in milliseconds: a week. */
-const WARM_STATE_TTL_MS = 7 * 24 * 60 * 60_000
-
 /** How long after an urgent call another may come. */
 const URGENT_WINDOW_MS = 10 * 60_000
 
@@ -53,14 +50,10 @@ export class Limiter {
   #urgentUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: LimiterOptions) {
-    const { warm = null, documented, reserve = 0.1 } = options
-    // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
-    const isDocumented = documented !== undefined && documented.limits.length > 0
-    const isOutdated = warm === null || isDocumented || monotonicNow() - warm.observedAt > WARM_STATE_TTL_MS
+    const { reserve = 0.1 } = options
     const onModelChange = (status?: number): void => this.#onModelChange(status)
     this.#models = new EndpointModels({
       ...options,
-      warm: isOutdated ? null : warm,
       onPersisted: onModelChange,
       now: monotonicNow,
     })

@@ -43,24 +43,15 @@ export class RateLimitModel {
   readonly #cooldown = new Cooldown()
   readonly #other = new OtherClient()
   readonly #probes = new Probes()
-  /** The window's length by a policy's `w=` or an earlier run: tried first. */
-  #guess: number | null
+  /** The window's length by a policy's `w=`: tried first. */
+  #guess: number | null = null
   /** When the first call was sent. */
   #since: number | null = null
   /** The window that the time has opened, until a header of it is seen. */
   #fresh: number | null = null
 
-  /**
-   * @param warm what an earlier run knew; null if there is none, or if it is outdated
-   * @param exhaustedUntil until then the previous leader may have exhausted the limit
-   */
-  constructor(
-    warm: { readonly limit: number; readonly windowMs: number | null } | null = null,
-    exhaustedUntil: number | null = null,
-    previous: PreviousLeader = {},
-  ) {
-    this.#guess = warm?.windowMs ?? null
-    if (warm !== null) this.unstated.slowStart.capAt(warm.limit)
+  /** @param exhaustedUntil until then the previous leader may have exhausted the limit */
+  constructor(exhaustedUntil: number | null = null, previous: PreviousLeader = {}) {
     if (exhaustedUntil !== null) this.#cooldown.waitUntil(exhaustedUntil)
     if (previous.wasBanned) this.#cooldown.inheritBan()
     if (previous.wasShared) this.#other.inherit()

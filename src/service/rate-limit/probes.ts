@@ -17,7 +17,7 @@ export interface ProbeContext {
   readonly hasFewSamples: boolean
   /** A sliding window or a bucket is possible as well: half-way through a window each of them counts differently. */
   readonly isAmbiguous: boolean
-  /** The length by a policy's `w=` or an earlier run; null if there is none. */
+  /** The length by a policy's `w=`; null if there is none. */
   readonly guess: number | null
 }
 

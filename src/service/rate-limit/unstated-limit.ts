@@ -282,7 +282,6 @@ export class SlowStart {
   #allowed = 1
   #headerlessAnswers = 0
   #linearFrom = Number.POSITIVE_INFINITY
-  #cap = Number.POSITIVE_INFINITY
 
   get isUnlimited(): boolean {
     return this.#headerlessAnswers >= UNLIMITED_AFTER && this.#linearFrom === Number.POSITIVE_INFINITY
@@ -290,12 +289,7 @@ export class SlowStart {
 
   /** How many calls may be in flight at once. */
   get allowed(): number {
-    return this.isUnlimited ? Number.POSITIVE_INFINITY : Math.min(this.#cap, Math.floor(this.#allowed))
-  }
-
-  /** A limit was known recently, and part of it may be used: at most a quarter of it at once. */
-  capAt(limit: number): void {
-    this.#cap = Math.max(1, Math.floor(limit / 4))
+    return this.isUnlimited ? Number.POSITIVE_INFINITY : Math.floor(this.#allowed)
   }
 
   /** An answer without a limit. */

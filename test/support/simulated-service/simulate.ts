@@ -36,8 +36,6 @@ export interface SimulationSettings {
   readonly documented?: readonly DocumentedLimit[]
   /** Calls that a run before has made: one this long before the start, and the others at the start. Default: none. */
   readonly usedBefore?: { readonly calls: number; readonly ms: number }
-  /** What an earlier run has stored. Default: nothing. */
-  readonly warm?: { readonly limit: number; readonly windowMs: number | null } | null
   /** When another leader takes over, in milliseconds since the start: it knows of the limits what the one before stored. */
   readonly restarts?: readonly number[]
 }
@@ -96,9 +94,9 @@ export function simulate(settings: SimulationSettings): Outcome {
   const between = ([from, to]: readonly [number, number]): number => from + random() * (to - from)
   const queue = new EventQueue(start)
   const service = new SimulatedService(settings.service, start, random)
-  const { documented = [], restarts = [], usedBefore, warm = null } = settings
+  const { documented = [], restarts = [], usedBefore } = settings
   if (usedBefore !== undefined) service.useBefore(usedBefore.calls, start - usedBefore.ms, start)
-  let model = new RateLimitModel(warm)
+  let model = new RateLimitModel()
   const createLimits = (usage: LimitUsage | null): DocumentedLimits => {
     const options = { limits: documented, usage }
     const created: DocumentedLimits = new DocumentedLimits(

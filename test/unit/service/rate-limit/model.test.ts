@@ -45,7 +45,7 @@ describe('the state', () => {
   })
 
   test('is cooldown while the previous leader may have exhausted the limit', () => {
-    const model = new RateLimitModel(null, T0 + 5000)
+    const model = new RateLimitModel(T0 + 5000)
     expect(model.state(T0)).toBe('cooldown')
     expect(model.stallReason(T0)).toMatch(/previous leader may have used up the limit/)
     expect(model.grantable(T0 + 5000)).toBe(1)
@@ -61,14 +61,8 @@ describe('the state', () => {
 })
 
 describe('what the previous leader knew', () => {
-  test('limits the slow start to a quarter of its limit', () => {
-    const model = new RateLimitModel({ limit: 8, windowMs: null })
-    for (const at of [0, 100, 200, 300]) call(model, at, 200, {})
-    expect(model.grantable(T0 + 400)).toBe(2)
-  })
-
   test('of a ban is the ban of this one', () => {
-    expect(new RateLimitModel(null, null, { wasBanned: true }).state(T0)).toBe('banned')
+    expect(new RateLimitModel(null, { wasBanned: true }).state(T0)).toBe('banned')
   })
 })
 
