@@ -4,7 +4,6 @@ import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import type { LinkedLookup } from './erase.ts'
-import { removeFromUnsentJobs } from './jobs.ts'
 import { returnedNotesSql } from './own-values.ts'
 import { listKeys } from './rows.ts'
 import { intervalSql } from './sql.ts'
@@ -178,7 +177,6 @@ export async function eraseUnneededLookups(
   lookupIds: readonly number[],
 ): Promise<Pick<ErasedRows, 'lookups' | 'records'>> {
   const ids = sql`${[...lookupIds]}::bigint[]`
-  await removeFromUnsentJobs(tx, lookupIds)
   const { rows } = await sql<Pick<ErasedRows, 'lookups' | 'records'>>`
     with lookups as (delete from fillrate.lookups where id = any(${ids}) returning record)
     select count(*) as lookups, count(*) filter (where record is not null) as records

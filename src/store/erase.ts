@@ -3,7 +3,6 @@ import { sql, type RawBuilder } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { ERASED_TEXT, type Identifier } from '../domain/subject.ts'
-import { removeFromUnsentJobs } from './jobs.ts'
 import { countCallsSql } from './spend.ts'
 import { jsonBatch, readCount } from './sql.ts'
 import { deliveringServiceSql, isOfRowSql } from './terms.ts'
@@ -195,7 +194,6 @@ export async function eraseLookups(
       delete from fillrate.skipped_cells c using keys k where k.source = c.source and k.key = c.key
     )
     select count(*) as changes from deleted`.execute(tx)
-  await removeFromUnsentJobs(tx, ids)
   const lookups = await deleteLookups(tx, ids, answers)
   await suppressions.insertSuppressions(tx, lookups)
   return {

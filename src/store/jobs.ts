@@ -409,22 +409,3 @@ export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string
     tx,
   )
 }
-
-/**
- * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
- * they keep their places, without a name, because the service matches by position.
- */
-export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
-  const these = sql`${[...ids]}::bigint[]`
-  const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
-  await sql`
-    update fillrate.jobs j set state = 'rejected', reason = 'all its inputs were erased', not_before = null,
-           finished_at = now()
-     where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
-  await sql`
-    update fillrate.jobs j set lookup_ids = remaining.ids, size = cardinality(remaining.ids)
-      from (select k.key as job, array_agg(m.id order by m.n) as ids
-              from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
-             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) remaining
-     where remaining.job = j.key and ${unsent}`.execute(tx)
-}
