@@ -122,7 +122,6 @@ export class DryRun implements UnstoredRows {
     const { budget, deps } = part
     const known = this.#rowsOf(source)
     let page: RequestedPage | null = null
-    budget.setRowsTaken(source.name, known.size)
     const picked = await pickPage(deps, part, pass, this.#options, {
       read: async (tick, tx, stretch) => {
         const { candidates, ...read } = await readPhaseRows(tick, tx, stretch)
@@ -141,6 +140,7 @@ export class DryRun implements UnstoredRows {
         page = await this.#request(tx, place, candidates, limits)
         return { ...page, picked: page.rows.length }
       },
+      countPicked: () => Promise.resolve(known.size),
     })
     if (picked.picked > 0 && page !== null) this.#keep(place, page)
     return picked

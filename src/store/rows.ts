@@ -3,7 +3,7 @@ import { ROW_STATES, FAILED_ROW_STATES, UNDONE_NOTE, type RowState, type RetrySt
 import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { readCount, readOne, recordBatch, opaque, unnestByRow } from './sql.ts'
+import { readOne, recordBatch, opaque, unnestByRow } from './sql.ts'
 import { failureSql, isPausedSql, runsWithWaitingSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 import type { RunService } from './pending-lookups.ts'
@@ -190,9 +190,13 @@ export async function recountRows(db: Connection): Promise<number> {
   return Number(numAffectedRows ?? 0)
 }
 
-/** How many rows of a source a run has claimed. */
-export const countRunRows = (db: Connection, source: string, run: number): Promise<number> =>
-  readCount(db, sql`fillrate.rows where run_id = ${run} and source = ${source}`)
+/** How many rows of a source a run in progress has claimed. */
+export const countRunRows = async (db: Connection, source: string, run: number): Promise<number> => {
+  const counted = sql<{ count: number }>`
+    select coalesce(sum(rows), 0)::bigint as count from fillrate.row_counts
+     where run_id = ${run} and source = ${source}`
+  return (await readOne(db, counted)).count
+}
 
 /** How many rows of a run are at each service: where they were finished, or wait. */
 export async function countRowsByService(db: Connection, run: number): Promise<ReadonlyMap<number, number>> {

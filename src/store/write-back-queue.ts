@@ -147,7 +147,6 @@ export interface FinishedRow {
   readonly confirmed?: Readonly<Record<string, unknown>> | null
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
-  readonly notes: unknown
   readonly nextAt: Date | null
   readonly cells: CellCounts
   /** Values of the record that were not written. They replace those that are stored for the row. */
@@ -191,7 +190,6 @@ export async function finishRows(
       writtenBefore: 'jsonb',
       earlierBefore: 'jsonb',
       ownWrites: 'jsonb',
-      notes: 'jsonb',
       nextAt: 'timestamptz',
       blanked: 'text',
       confirmed: 'jsonb',
@@ -219,7 +217,6 @@ export async function finishRows(
                                  when r.earlier_writes is null or (v.after is null and v.confirmed is null) then r.earlier_writes
                                  else ${earlierAfterWriteSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`, sql`v."isAnothers"`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
-           notes = coalesce(v.notes, r.notes),
            cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,
            cells_protected = coalesce(v."cellsProtected", 0) + case when r.only_blanks then r.cells_protected else 0 end,
            cells_skipped = coalesce(v."cellsSkipped", 0) + case when r.only_blanks then r.cells_skipped else 0 end

@@ -38,7 +38,6 @@ export class RunBudget {
   #costs: BudgetUsage['costs'] = {}
   readonly #abandonedSkips = new Map<string, number>()
   readonly #pendingSkips = new Map<string, number>()
-  readonly #rowsTakenBySource = new Map<string, number | null>()
   readonly #unreadSources = new Set<string>()
 
   /**
@@ -157,15 +156,6 @@ export class RunBudget {
   markUnread(source: string): void {
     this.#isReached = true
     this.#unreadSources.add(source)
-  }
-
-  /** Rows of a source that the run has taken. Null: must be counted, because the result of a COMMIT is unknown. */
-  rowsTaken(source: string): number | null {
-    return this.#rowsTakenBySource.get(source) ?? (this.#rowsTakenBySource.has(source) ? null : 0)
-  }
-
-  setRowsTaken(source: string, rows: number | null): void {
-    this.#rowsTakenBySource.set(source, rows)
   }
 
   skip(rows: number): void {

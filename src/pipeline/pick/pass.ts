@@ -68,7 +68,6 @@ export interface PickPass {
   /** No answer leaves more of the budget: the rest is read for rows that cost nothing. Until then the pass stops at the first that costs. */
   isSpent: boolean
   /** Rows that the budget could not pay: they must be found again although they do not change. */
-  skipped: number
   skippedInPhase: number
   /** Of these, rows that count towards the limit. */
   skippedWithinLimit: number
@@ -89,7 +88,6 @@ export const createPass = (
   readAhead: new ReadAhead(),
   isShareUsedUp: false,
   isSpent: false,
-  skipped: 0,
   skippedInPhase: 0,
   skippedWithinLimit: 0,
   known: 0,

@@ -40,6 +40,8 @@ const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
 export interface PageSteps {
   readonly read: typeof readPhase
   readonly claim: typeof claimCandidates
+  /** How many rows of the source were picked. */
+  readonly countPicked: typeof rows.countRunRows
 }
 
 /**
@@ -52,10 +54,10 @@ export async function pickPage(
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
-  steps: PageSteps = { read: readPhase, claim: claimCandidates },
+  steps: PageSteps = { read: readPhase, claim: claimCandidates, countPicked: rows.countRunRows },
 ): Promise<PickResult> {
   const runningIds = await runs.listHolding(deps.db)
-  const allowed = await rowsAllowed(deps, run, pass, options.limit)
+  const allowed = await rowsAllowed(deps, run, pass, options.limit, steps)
   if (allowed <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
 
@@ -68,7 +70,6 @@ export async function pickPage(
     const claim = claimPage.bind(null, tick, steps, stretch)
     page = await inTableTransaction(deps.db, claim, timeouts)
   } catch (error) {
-    run.budget.setRowsTaken(pass.source.name, null)
     await onFailure(tick, error)
     return { ...NOTHING, done: false }
   }
@@ -111,7 +112,7 @@ async function claimPage(
     () => readPage(tick, steps, tx, stretch),
     ({ gone }) => gone.length === 0,
   )
-  const { candidates, resumed, gone, known, next, scanned, densest } = page
+  const { candidates, gone, known, next, scanned, densest } = page
   if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
   // A run that began since the stretch was read keeps its rows.
   const live = stretch === null ? tick.runningIds : await runs.listHolding(tx)
@@ -126,7 +127,6 @@ async function claimPage(
     known: isCut ? Number.NaN : known,
     scanned,
     densest,
-    resumed,
     claimMs: performance.now() - startedAt,
     size: tick.size,
   }
@@ -174,11 +174,10 @@ async function rowsAllowed(
   run: PickContext,
   { phase, skippedWithinLimit, source: { name } }: PickPass,
   limit: number | null,
+  { countPicked }: PageSteps,
 ): Promise<number> {
   if (limit === null || phase === 'requeued') return MAX_PICK_PAGE
-  const taken = run.budget.rowsTaken(name) ?? (await rows.countRunRows(db, name, run.id))
-  run.budget.setRowsTaken(name, taken)
-  return Math.min(MAX_PICK_PAGE, limit - taken - skippedWithinLimit)
+  return Math.min(MAX_PICK_PAGE, limit - (await countPicked(db, name, run.id)) - skippedWithinLimit)
 }
 
 /**
@@ -222,8 +221,7 @@ export interface PickResult {
 }
 
 /** A page as it was read and claimed. */
-interface ClaimedPage
-  extends ClaimResult, Pick<PhasePage, 'next' | 'known' | 'scanned' | 'densest' | 'resumed'> {
+interface ClaimedPage extends ClaimResult, Pick<PhasePage, 'next' | 'known' | 'scanned' | 'densest'> {
   /** It was not considered to its end, and the rest is read again. */
   readonly isCut: boolean
   readonly claimMs: number
@@ -234,13 +232,9 @@ interface ClaimedPage
 /** Moves the pass behind a claimed page. */
 function advancePass(run: PickContext, pass: PickPass, page: ClaimedPage): PickResult {
   const { budget } = run
-  const { name } = pass.source
   // The lookups stay locked while their rows are claimed: answers to them wait.
   pass.pageSize.onBatch(page.size, page.claimMs)
   const isRepick = pass.phase === 'requeued'
-  const picked = isRepick ? 0 : page.picked
-  const takenBefore = budget.rowsTaken(name)
-  if (takenBefore !== null) budget.setRowsTaken(name, takenBefore + picked + page.resumed)
   pass.known += page.known
   countSkipped(run, pass, page.skipped)
   if (pass.phase === 'scan' && pass.skippedInPhase > 0)
@@ -251,7 +245,7 @@ function advancePass(run: PickContext, pass: PickPass, page: ClaimedPage): PickR
   const isReadEnough = pass.phase === 'scan' && pass.readAhead.isOver && budget.limit !== 0
   if (!isWaiting && (page.isAtBudget || isReadEnough)) endAtBudget(run, pass)
   return {
-    picked,
+    picked: isRepick ? 0 : page.picked,
     repicked: isRepick ? page.picked : 0,
     claimed: page.claimedLookups,
     scanned: page.scanned,
@@ -261,7 +255,6 @@ function advancePass(run: PickContext, pass: PickPass, page: ClaimedPage): PickR
 }
 
 function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly PickCandidate[]): void {
-  pass.skipped += skipped.length
   pass.skippedInPhase += skipped.length
   if (pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
   // Abandoned rows were counted in their own phase.

@@ -47,8 +47,6 @@ export interface PickTick {
 
 export interface PhasePage extends Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'> {
   readonly candidates: PickCandidate[]
-  /** How many more go on with a later service, where they waited when its run ended. */
-  readonly resumed: number
   /** Rows that wait and are no longer in the source. */
   readonly gone: writeBackQueue.FinishedRow[]
 }
@@ -67,11 +65,11 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
   const { run, pass } = tick
   const page = await readPhaseRows(tick, tx, stretch)
   const found = pass.phase === 'scan' ? page.candidates : await readAtLaterStep(tick, tx, page.candidates)
-  const { candidates: left, resumed } =
+  const left =
     pass.phase === 'scan' || pass.phase === 'abandoned'
       ? await resumeAtLater(tx, pass.source, run, found)
-      : { candidates: found, resumed: 0 }
-  return { ...page, resumed, candidates: await settleStamped(tx, pass.source, left) }
+      : found
+  return { ...page, candidates: await settleStamped(tx, pass.source, left) }
 }
 
 /** Reads a page of a phase, and changes nothing. */
@@ -79,14 +77,13 @@ export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage
   const { run, pass } = tick
   if (pass.phase === 'scan') {
     const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
-    return { ...page, resumed: 0, gone: [] }
+    return { ...page, gone: [] }
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((row) => [row.key, row]),
   )
   return {
-    resumed: 0,
     // In the order of the list, because a claim may end within it.
     candidates: keys.flatMap((key) => byKey.get(key) ?? []),
     gone: keys.filter((key) => !byKey.has(key)).map(toMissingRow),
@@ -117,21 +114,24 @@ async function readAtLaterStep(
   return own.map((candidate) => lacking.get(candidate.key) ?? candidate)
 }
 
-/** Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there. */
+/**
+ * Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there.
+ * @returns the others
+ */
 async function resumeAtLater(
   tx: Tx,
   { name, mapping: { step } }: Source,
   { id: run, service }: Pick<PickContext, 'id' | 'service'>,
   candidates: PickCandidate[],
-): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
+): Promise<PickCandidate[]> {
   const { isFirst, services } = step
-  if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
+  if (!isFirst || services.length < 2) return candidates
   const waiting = candidates.filter(
     ({ disposition, missed }) => disposition === 'abandoned' && missed !== null,
   )
   const keys = waiting.map(({ key }) => key)
   const resumed = new Set(await resumeAtLaterStep(tx, name, keys, { run, service, services }))
-  return { candidates: candidates.filter(({ key }) => !resumed.has(key)), resumed: resumed.size }
+  return candidates.filter(({ key }) => !resumed.has(key))
 }
 
 /** The most keys of a page that is listed. */
@@ -259,7 +259,7 @@ async function claimKeys(
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
   await markDeleted(tx, source, deleted)
   if (finishMissing) await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
-  const { candidates: left } = await resumeAtLater(
+  const left = await resumeAtLater(
     tx,
     source,
     run,

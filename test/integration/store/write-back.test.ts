@@ -140,7 +140,6 @@ const written = (key: string, ctid?: string): writeBackQueue.FinishedRow => ({
     writtenBefore: { title: 'Cook' },
     earlierBefore: null,
   },
-  notes: null,
   nextAt: null,
   cells: { written: 1, protected: 0, skipped: 0 },
   skipped: [],
