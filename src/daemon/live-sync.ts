@@ -17,7 +17,7 @@ import {
   type LiveSyncService,
 } from './live-sync-run.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
+import { readTriggerState } from '../sources/triggers/install.ts'
 
 interface LiveSyncOptions {
   /** Each as its first service fills it. */
@@ -353,9 +353,8 @@ export class ChangeQueue {
   }
 }
 
-/** How often it is checked whether any trigger has changed, and how often all of them are. */
-const MARK_MS = 3_000
-const CHECK_MS = 60_000
+/** How often the triggers are checked, by two statements a source. */
+const CHECK_MS = 10_000
 
 /** Watches the triggers of the followed sources: without them changes wait for the next scheduled run. */
 export class TriggerWatch {
@@ -363,8 +362,6 @@ export class TriggerWatch {
   readonly #sources: readonly Source[]
   /** By source, why its triggers may miss changes. */
   readonly #missing = new Map<string, string>()
-  #mark: string | null = null
-  #markReadAt = Number.NEGATIVE_INFINITY
   #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(deps: Pick<Deps, 'db' | 'log'>, sources: readonly Source[]) {
@@ -373,19 +370,15 @@ export class TriggerWatch {
   }
 
   /**
-   * Checks the triggers of all sources, where any has changed or a minute has passed.
-   * @returns by source, why changes may be missed; null: not checked
+   * Checks the triggers of all sources.
+   * @returns by source, why changes may be missed; null: they were checked a moment ago
    */
   async check(): Promise<ReadonlyMap<string, string> | null> {
     const now = performance.now()
-    if (now - this.#markReadAt < MARK_MS) return null
-    const mark = await readTriggerMark(this.#deps.db)
-    this.#markReadAt = now
-    if (mark === this.#mark && now - this.#checkedAt <= CHECK_MS) return null
+    if (now - this.#checkedAt < CHECK_MS) return null
+    this.#checkedAt = now
     for (const source of this.#sources)
       await unlessBroken(this.#deps, source, () => this.#checkSource(source))
-    this.#mark = mark
-    this.#checkedAt = now
     return new Map(this.#missing)
   }
 

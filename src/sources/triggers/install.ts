@@ -97,17 +97,6 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
   return { state: 'right' }
 }
 
-/** Changes whenever the triggers of any source are created, replaced, moved with their table, disabled or dropped. */
-export async function readTriggerMark(db: Db): Promise<string> {
-  const mark = await queryValue<string>(
-    db,
-    `select md5(string_agg(concat_ws(' ', t.oid, t.tgenabled, c.relnamespace, c.relname, p.proname, p.xmin), ',' order by t.oid))
-       from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_class c on c.oid = t.tgrelid
-      where p.pronamespace = to_regnamespace('fillrate') and not t.tgisinternal`,
-  )
-  return mark ?? ''
-}
-
 const tableOf = ({ schema, table }: FoundTrigger): string => `${quoteName(schema)}.${quoteName(table)}`
 
 const isSame = ({ name, table }: TriggerDefinition, found: FoundTrigger): boolean =>
