@@ -28,9 +28,7 @@ import { Workers } from './workers.ts'
 import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { countFilled } from '../sources/left-out.ts'
-import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
-import { readLastWrite } from '../store/changes.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
@@ -292,15 +290,16 @@ class RunExecution {
     for (const { workers } of this.#parts) workers.wakeWriters()
   }
 
-  /** How full the sources are at the end. An interrupted run does not count: its end must not wait. */
+  /**
+   * How full the sources are at the end. An interrupted run does not count, because its end must not wait, nor does one of a few rows:
+   * counting reads the whole table.
+   */
   async #countSources(): Promise<readonly SourceCount[]> {
-    if (this.#dry || this.#interrupted.aborted) return []
-    // Counting reads the whole table, which a run of a few rows must not.
-    const maxRows = this.#options.limit === null ? Number.POSITIVE_INFINITY : LIMITED_COUNT_ROWS
+    if (this.#dry || this.#interrupted.aborted || this.#options.limit !== null) return []
     const sources = this.#run.parts
       .flatMap((part) => part.sources.filter(({ mapping }) => mapping.step.isFirst))
       .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
-    return countSources(this.#deps, sources, maxRows)
+    return countSources(this.#deps, sources)
   }
 
   /** Waits until the run is complete. */
@@ -344,47 +343,30 @@ class RunExecution {
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
 const LATER_STEPS_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
-/** Rows of the largest table that a run with a limit counts. */
-const LIMITED_COUNT_ROWS = 100_000
 
 /** Counting reads the whole table; longer than this is not worth it. */
 const COUNT_TIMEOUT_MS = 30_000
 /** If counting takes longer than this (milliseconds), at most 1/COST_FACTOR of the time is spent on it. */
 const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
-/** Where Fillrate has written nothing since, a count of less than this age is kept. */
-const DAY_MS = 24 * 3_600_000
-/** A count may lack what was written while it was made. */
-const COUNT_TAKES_MS = 60_000
-
-interface CountOptions {
-  /** Rows of the largest table that is counted. */
-  readonly maxRows: number
-  /** When Fillrate has written last, in milliseconds since the epoch. */
-  readonly lastWrite: number
-}
 
 /** How full a source is. */
 type SourceCount = Omit<store.SourceFillRate, 'at'>
 
 /**
- * Counts how full a source is at the end of a run, unless counting costs too much, or nothing was written since. For display only:
- * failures are logged at debug level.
+ * Counts how full a source is at the end of a run, unless counting costs too much. For display only: failures are logged at debug level.
  * @returns null: it was not counted
  */
 async function countSource(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  { maxRows, lastWrite }: CountOptions,
 ): Promise<SourceCount | null> {
   try {
     const last = await store.findFillRate(db, source.name)
-    if (last !== null) {
+    if (last !== null && last.took_ms > CHEAP_COUNT_MS) {
       const ageMs = now() - last.at.getTime()
-      if (last.took_ms > CHEAP_COUNT_MS && ageMs < COST_FACTOR * last.took_ms) return null
-      if (ageMs < DAY_MS && lastWrite <= last.at.getTime() - COUNT_TAKES_MS) return null
+      if (ageMs < COST_FACTOR * last.took_ms) return null
     }
-    if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return null
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>
       withTableTimeouts(tx, COUNT_TIMEOUT_MS, () => countFilled(tx, source)),
@@ -411,16 +393,10 @@ const logNotCounted = (log: Deps['log'], error: unknown, source: string): void =
 async function countSources(
   deps: Pick<Deps, 'db' | 'log' | 'now'>,
   sources: readonly Source[],
-  maxRows: number,
 ): Promise<SourceCount[]> {
-  const lastWrite = await readLastWrite(deps.db).catch((error: unknown) => {
-    logNotCounted(deps.log, error, sources.map(({ name }) => name).join(', '))
-    return null
-  })
-  if (lastWrite === null) return []
   const counted: SourceCount[] = []
   for (const source of sources) {
-    const count = await countSource(deps, source, { maxRows, lastWrite })
+    const count = await countSource(deps, source)
     if (count !== null) counted.push(count)
   }
   return counted

@@ -15,13 +15,6 @@ export interface NewChange {
   readonly earlierBefore: EarlierWrites | null
 }
 
-/** When a run or an undo has written last, in milliseconds since the epoch; -Infinity: never. */
-export async function readLastWrite(db: Connection): Promise<number> {
-  const { rows } = await sql<{ at: Date }>`
-    select written_at as at from fillrate.changes order by id desc limit 1`.execute(db)
-  return rows[0]?.at.getTime() ?? Number.NEGATIVE_INFINITY
-}
-
 /** How many cells a run has written, by the service whose record they are of. @param columns those that are filled, by source: not those of `touch` */
 export async function countCellsOfRun(
   db: Connection,
