@@ -43,10 +43,3 @@ export function retryDelayMs(
 
 /** A run does not wait for a lookup whose next attempt is further away than this. */
 export const MAX_AWAITED_DELAY_MS = 60_000
-
-/** The pauses before a rejected key is tried again. */
-const KEY_PAUSES_MS = [60_000, 5 * 60_000, 15 * 60_000]
-
-/** @param rejections consecutive ones, 1 or more @returns milliseconds */
-export const keyPauseMs = (rejections: number): number =>
-  KEY_PAUSES_MS[Math.min(Math.max(rejections, 1), KEY_PAUSES_MS.length) - 1] ?? 0

@@ -1,6 +1,5 @@
 import * as runs from '../store/runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
 import { SINGLE_ENDPOINTS, type SingleEndpoint } from '../domain/spend.ts'
@@ -37,16 +36,14 @@ interface CallLoopOptions extends RunCallOptions {
   readonly onLeadership: (leadership: Leadership | null) => void
   /** Another process is the leader, and has reported this. */
   readonly onLeaderStatus: (status: RateStatus) => void
-  /** How long to wait after consecutive rejections of the key, in milliseconds. */
-  readonly pauseMs?: (rejections: number) => number
+  /** How long to wait after a rejection of the key, in milliseconds. */
+  readonly pauseMs?: () => number
 }
 
 /** Calls the service while this process is the leader: for all running runs of its scope, the most urgent first. */
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
-  const { deps, elector, signal, pauseMs = keyPauseMs } = options
+  const { deps, elector, signal, pauseMs = () => KEY_PAUSE_MS } = options
   const lookUps = options.lookUpSignal.listen()
-  /** Consecutive leaderships that ended because the service rejected the key. */
-  let rejections = 0
   // The key may have been rejected in an earlier run of this process.
   deps.client.resetKey()
   const acquire = async (): Promise<Leadership | null> => {
@@ -68,21 +65,22 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
       continue
     }
     options.onLeadership(leadership)
-    let stopped = { isRejected: false, hasAnswered: false }
+    let isRejected = false
     try {
-      stopped = await new LeaderCalls(options, { ...deps, limiter: leadership.limiter }, leadership).run()
+      isRejected = await new LeaderCalls(options, { ...deps, limiter: leadership.limiter }, leadership).run()
     } finally {
       await leadership.end()
       options.onLeadership(null)
     }
-    if (stopped.hasAnswered) rejections = 0
-    if (!stopped.isRejected || signal.aborted) continue
+    if (!isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
-    await waitForKey(options, pauseMs(++rejections))
+    await waitForKey(options, pauseMs())
     deps.client.resetKey()
   }
 }
 
+/** How long a rejected key is left alone, in milliseconds. */
+const KEY_PAUSE_MS = 5 * 60_000
 /** How often a waiting process looks whether the service is to be tried, in milliseconds. */
 const TRY_POLL_MS = 2_000
 
@@ -105,12 +103,6 @@ async function waitForKey(
  */
 const RUNS_LISTED_MS = 300
 
-/** How a leadership ended: whether the service rejects the key, and whether it had answered before. */
-interface LeadershipEnd {
-  readonly isRejected: boolean
-  readonly hasAnswered: boolean
-}
-
 /** The loops of a leader: they end together, before another process becomes the leader. */
 class LeaderCalls {
   readonly #options: CallLoopOptions
@@ -125,14 +117,10 @@ class LeaderCalls {
   #listed: readonly number[] = []
   #triedFor: ReadonlySet<number> = new Set()
   #isRejected = false
-  #hasAnswered = false
 
   constructor(options: CallLoopOptions, deps: CallDeps, leadership: Leadership) {
     this.#options = {
       ...options,
-      onResponse: () => {
-        this.#hasAnswered = true
-      },
       onStop: (error) => {
         if (error instanceof OutOfCreditsError) this.#triedFor = new Set([...this.#triedFor, ...this.#listed])
         else {
@@ -152,7 +140,8 @@ class LeaderCalls {
     this.#cancellations = new Cancellations(deps)
   }
 
-  async run(): Promise<LeadershipEnd> {
+  /** @returns whether it ended because the service rejects the key */
+  async run(): Promise<boolean> {
     const loops = this.#start()
     const ended = loops.map((loop) =>
       loop.catch((error: unknown) => {
@@ -164,7 +153,7 @@ class LeaderCalls {
       await Promise.allSettled(loops)
       throw error
     })
-    return { isRejected: this.#isRejected, hasAnswered: this.#hasAnswered }
+    return this.#isRejected
   }
 
   #start(): Promise<void>[] {
@@ -356,8 +345,6 @@ interface RunCallOptions {
   readonly countFor: (run: number | 'all', act: (counters: RunCounters) => void) => void
   /** Called after answers were stored, with their number. */
   readonly onAnswers: (answers: number, urgency: AnswerUrgency) => void
-  /** Called after a final response. */
-  readonly onResponse?: () => void
   /** The service rejects the key or the client for good. */
   readonly onStop: (error: ServiceError) => void
 }
@@ -424,7 +411,6 @@ async function lookUpUncancelled(
         counters.requested++
       }),
   })
-  if (result.answered > 0) options.onResponse?.()
   if (result.stop !== null) options.onStop(result.stop)
   return result.requested
 }

@@ -21,13 +21,8 @@ import { retryLogLevel, retryWhileUnavailable } from '../../store/transaction.ts
 import { createBatcher, estimateJsonSize } from '../../util/batcher.ts'
 import { recordHashes, settleUnstored } from '../erasure.ts'
 
-/** What brings no answer to its lookup. */
-const UNANSWERED: ReadonlySet<CallEvent['type']> = new Set(['transient_error', 'not_sent', 'released'])
-
 interface LookUpResult {
   readonly requested: number
-  /** Of these, lookups with a final response. */
-  readonly answered: number
   /** The service rejects the key or the client: calls make no sense until that is fixed. */
   readonly stop: ServiceError | null
 }
@@ -77,7 +72,6 @@ class LookUpTick {
   /** Calls that wait for their answer. */
   #onWire = 0
   #requested = 0
-  #answered = 0
   #stop: ServiceError | null = null
   /** The first error that is not the service's. It ends the tick, which throws it; other responses are still stored. */
   #failure: { readonly error: unknown } | null = null
@@ -114,7 +108,7 @@ class LookUpTick {
       this.#leases.stop()
     }
     if (this.#failure !== null) throw this.#failure.error
-    return { requested: this.#requested, answered: this.#answered, stop: this.#stop }
+    return { requested: this.#requested, stop: this.#stop }
   }
 
   #fail(error: unknown): void {
@@ -189,7 +183,6 @@ class LookUpTick {
       if (outcome.event === null) await this.#storeJob(lookup, outcome.asyncJobId)
       else {
         this.#stop ??= outcome.stop
-        if (!UNANSWERED.has(outcome.event.type)) this.#answered++
         if (outcome.malformed !== null)
           await this.#storeMalformed({ lookup: lookup.id, ...outcome.malformed })
         const answer = toAnswer(this.#deps, lookup, requestedAt, outcome)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { backoffMs, keyPauseMs, retryDelayMs } from '../../../src/domain/backoff.ts'
+import { backoffMs, retryDelayMs } from '../../../src/domain/backoff.ts'
 import { afterDelivery, afterSubmit, isTerminalStatus, toJobId } from '../../../src/domain/job.ts'
 import { afterCall, type CallEvent } from '../../../src/domain/lookup.ts'
 import { afterAnswer, afterWrite } from '../../../src/domain/row.ts'
@@ -177,10 +177,6 @@ test('the attempts of a lookup are spread: up to 1 s, 30 s, 5 min, then 30 min, 
   expect([1, 2, 3, 4].map((tries) => at(tries, 0))).toEqual([100, 100, 100, 100])
   expect(at(4, 0.5)).toBe(900_050)
   expect(at(1, 0.5, 7_000)).toBe(7_000)
-})
-
-test('a rejected key is tried again after 1, 5 and then every 15 minutes', () => {
-  expect([1, 2, 3, 4, 50].map((rejections) => keyPauseMs(rejections) / 60_000)).toEqual([1, 5, 15, 15, 15])
 })
 
 describe('lookups that may go in bulk are requested', () => {
