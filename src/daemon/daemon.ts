@@ -270,6 +270,8 @@ const runInWorkers = (
   options: ScheduledRunOptions,
 ): Promise<ScheduledRunEnd> => executeRun(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 
+/** How often it is looked for runs that are due. */
+const SCHEDULE_POLL_MS = 1_000
 /** How often the change queue is polled while idle. */
 const LIVE_SYNC_POLL_MS = 250
 /** Interval between retention passes, and pause between two batches. */
@@ -327,7 +329,7 @@ export async function runConfig(deps: ServiceDeps, options: WorkOptions): Promis
     loopTask(
       repeating({ ...loop, name: 'schedule' }, async () => {
         await schedule.startDue()
-        return Math.max(20, Math.min(1_000, schedule.untilNext()))
+        return SCHEDULE_POLL_MS
       }),
     ),
     // Polls, because a NOTIFY in the trigger would serialise users' commits.

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
 import type { ScheduleEntry } from '../config/config.ts'
 import { toAuditOutcome } from '../actions/audit.ts'
-import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
+import { previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
 import type { RunStatus } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
@@ -62,8 +62,6 @@ export class Scheduler {
   readonly #running = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #grace: TakeoverGrace
-  /** The last reading of the shared clock, and when it was read by a monotonic one. */
-  #lastClock = { now: 0, at: 0 }
 
   constructor(deps: SchedulerDeps, entries: readonly ScheduleEntry[]) {
     this.#deps = deps
@@ -86,13 +84,6 @@ export class Scheduler {
     }
   }
 
-  /** Milliseconds until the next run, as of the last call of `startDue`; infinite without a schedule. */
-  untilNext(): number {
-    const now = this.#lastClock.now + performance.now() - this.#lastClock.at
-    const next = [...this.#entries.values()].flatMap((entry) => nextTimes(entry, now, 1))
-    return Math.min(...next.map((at) => at - now))
-  }
-
   /** Interrupts running entries; another process, or this one after a restart, finishes them. */
   async stop(): Promise<void> {
     this.#stopping.abort()
@@ -101,7 +92,6 @@ export class Scheduler {
 
   async #recordDue(now: number): Promise<void> {
     const { db, log } = this.#deps
-    this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
     const recorded = await scheduledRuns.latestScheduledRuns(db, schedules, now)
     const due: scheduledRuns.DueScheduledRun[] = []
