@@ -28,8 +28,7 @@ export type WebhookReceipt = 'accepted' | 'duplicate' | 'bad_signature'
 
 export type ReceiveWebhook = (post: WebhookPost) => Promise<WebhookReceipt>
 
-/** While deliveries come this close to each other, milliseconds, one waits this long for others: they share a commit. */
-const BUSY_MS = 200
+/** How long a delivery waits for others, in milliseconds: they share a commit. */
 const GATHER_MS = 30
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -48,13 +47,12 @@ export function createWebhookReceiver(
   serviceId: () => Promise<number | null>,
   name: string | null = null,
 ): ReceiveWebhook {
-  let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(
     async (batch: deliveries.ReceivedDelivery[]) => {
       const unique = new Map(batch.map((delivery) => [delivery.contentForJob, delivery]))
       return new Set(await deliveries.insertDeliveries(db, [...unique.values()], await serviceId()))
     },
-    { maxItems: 50, gatherMs: () => (performance.now() - lastAt < BUSY_MS ? GATHER_MS : 0) },
+    { maxItems: 50, gatherMs: () => GATHER_MS },
   )
   return async (post) => {
     if (!verifyPost(post, secrets, service)) return 'bad_signature'
@@ -63,9 +61,7 @@ export function createWebhookReceiver(
     const isUnknown = name !== null && number === null
     const own = { service, number, name: name ?? '' }
     const delivery = await toReceivedDelivery(db, isUnknown ? { ...post, job: null } : post, own)
-    const stored = insert(delivery)
-    lastAt = performance.now()
-    const inserted = await stored
+    const inserted = await insert(delivery)
     return inserted.has(delivery.contentForJob) || inserted.has(delivery.content) ? 'accepted' : 'duplicate'
   }
 }

@@ -43,37 +43,34 @@ export async function startProcessReports(
     configPath: config.path,
     startedAt: new Date(Date.now() - process.uptime() * 1_000),
   }
-  let isStopped = false
+  const stopping = new AbortController()
+  const { signal } = stopping
   let markedAt = -Infinity
-  const register = async (): Promise<void> => {
-    if (isStopped) return
-    if (!(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
-    if (performance.now() - markedAt < CONFIGURED_MS) return
-    await markConfigured(db, Object.keys(config.sources))
-    markedAt = performance.now()
+  const report = async (): Promise<number> => {
+    try {
+      if (!(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
+      if (performance.now() - markedAt >= CONFIGURED_MS) {
+        await markConfigured(db, Object.keys(config.sources))
+        markedAt = performance.now()
+      }
+      return REPORT_MS
+    } catch (error) {
+      log.debug({ event: 'process_not_reported', reason: describeError(error) }, 'process not reported yet')
+      if (error instanceof UnusableSchemaError) throw error
+      return REPEAT_MS
+    }
   }
-  const report = (): Promise<number> =>
-    register().then(
-      () => REPORT_MS,
-      (error: unknown) => {
-        log.debug({ event: 'process_not_reported', reason: describeError(error) }, 'process not reported yet')
-        if (error instanceof UnusableSchemaError) throw error
-        return REPEAT_MS
-      },
-    )
-  let timer: NodeJS.Timeout | undefined
-  let reporting = Promise.resolve()
-  const reportIn = (ms: number): void => {
-    if (isStopped) return
-    timer = setTimeout(() => {
-      reporting = report().then(reportIn, () => reportIn(REPEAT_MS))
-    }, ms).unref()
+  let waitMs = await report()
+  const repeat = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      if (!signal.aborted) waitMs = await report().catch(() => REPEAT_MS)
+    }
   }
-  reportIn(await report())
+  const reporting = repeat()
   return {
     stop: async () => {
-      isStopped = true
-      clearTimeout(timer)
+      stopping.abort()
       const deleted = reporting.then(() => processes.deleteProcess(db, owner)).catch(() => {})
       // While Postgres is away, nothing waits for it: the row is deleted an hour later.
       await Promise.race([deleted, sleep(STOP_MS, undefined, { ref: false })])
