@@ -93,15 +93,11 @@ async function serve(): Promise<{ url: string; stop: () => void }> {
       },
     }),
   )
-  const child = spawn(
-    process.execPath,
-    [join(import.meta.dirname, '../../src/main.ts'), 'serve', '--log-level', 'info'],
-    {
-      cwd: folder,
-      env: { PATH: process.env['PATH'], DATABASE_URL: postgres.url, FILLRATE_WEBHOOK_SECRET: SECRET },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    },
-  )
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'serve'], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], DATABASE_URL: postgres.url, FILLRATE_WEBHOOK_SECRET: SECRET },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   for await (const line of createInterface(child.stderr)) {
     const at = /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0]
     if (at) {
