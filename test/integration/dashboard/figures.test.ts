@@ -245,9 +245,10 @@ test('what waits for live sync is what it has not picked, of an import that the 
     `select min(at) as at from (${changes}) c`,
   )
   const leaves = 'changes until midnight UTC'
-  const { conditions } = JSON.parse(await day.read('/api/status')) as StatusReport
-  expect(conditions.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
+  const meanings = async (): Promise<string[]> =>
+    (JSON.parse(await day.read('/api/status')) as StatusReport).conditions.map(({ meaning }) => meaning)
   // What was read a moment ago may be shown again.
+  await expect.poll(meanings, WAIT).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
   await expect.poll(() => readWords('/'), WAIT).toContain(`${edits} ${leaves}`)
 })
 
