@@ -150,13 +150,11 @@ export interface Table {
   readonly hasUpdateTriggers: boolean
   /** Its name without the schema means this table. */
   readonly isVisible: boolean
-  /** Tables other than partitions that inherit from it, quoted: a unique key holds in each of them alone. */
+  /** Tables other than partitions that inherit from it: a unique key holds in each of them alone. */
   readonly inheritors: readonly string[]
-  readonly isInherited: boolean
   /** Rules that rewrite updates of it. */
   readonly updateRules: readonly string[]
-  /** Rows of it are in partitions, or in tables that inherit from it. */
-  readonly hasChildTables: boolean
+  readonly isPartitioned: boolean
   /** The database's encoding: `UTF8`. */
   readonly encoding: string
   /** The role's own search path, where Fillrate leaves schemas out of it; otherwise null. */
@@ -190,7 +188,7 @@ async function readWhere(
   if (tables.length === 0) return []
   const columns = await query<FoundColumn>(db, columnsQuery, [tables.map(({ oid }) => oid)])
   const byTable = Map.groupBy(columns, ({ table }) => table)
-  return tables.map(({ oid, relkind, ownPath, heldPath, inheritors, keys, ...properties }) => ({
+  return tables.map(({ oid, relkind, ownPath, heldPath, keys, ...properties }) => ({
     ...properties,
     sql: `${quoteName(properties.schema)}.${quoteName(properties.name)}`,
     kind: kinds[relkind] ?? 'table',
@@ -198,9 +196,7 @@ async function readWhere(
     primaryKey: keys.find((key) => key.primary)?.columns ?? [],
     uniqueKeys: keys.map((key) => key.columns),
     keyOperators: keys.map((key) => key.operators.map(toOperators)),
-    inheritors: inheritors.map(([schema, name]) => `${quoteName(schema)}.${quoteName(name)}`),
-    isInherited: inheritors.length > 0,
-    hasChildTables: inheritors.length > 0 || relkind === 'p',
+    isPartitioned: relkind === 'p',
     rolePath: ownPath === null ? null : { own: ownPath, held: heldPath },
   }))
 }
@@ -225,12 +221,12 @@ type FoundTable = Pick<
   | 'hasAfterTriggers'
   | 'hasUpdateTriggers'
   | 'isVisible'
+  | 'inheritors'
   | 'updateRules'
   | 'encoding'
 > & {
   readonly oid: number
   readonly relkind: string
-  readonly inheritors: ReadonlyArray<readonly [schema: string, name: string]>
   readonly ownPath: string | null
   readonly heldPath: string
   readonly keys: ReadonlyArray<{
@@ -284,15 +280,8 @@ const tableQuery = `
          -- Of tgtype, 2 is BEFORE, 16 UPDATE and 64 INSTEAD OF. Foreign keys have internal triggers, which write
          -- other tables; Fillrate's own triggers only record keys.
          ${hasTriggers('g.tgtype & 82 = 16')} as "hasAfterTriggers", ${hasTriggers('g.tgtype & 80 = 16')} as "hasUpdateTriggers",
-         coalesce((
-           with recursive below as (
-             select h.inhrelid as oid from pg_inherits h where h.inhparent = c.oid
-              union select h.inhrelid from pg_inherits h join below b on h.inhparent = b.oid
-           )
-           select jsonb_agg(jsonb_build_array(s.nspname, i.relname) order by i.oid)
-             from below b join pg_class i on i.oid = b.oid and not i.relispartition
-             join pg_namespace s on s.oid = i.relnamespace
-         ), '[]') as inheritors,
+         array(select i.oid::regclass::text from pg_inherits h join pg_class i on i.oid = h.inhrelid
+                where h.inhparent = c.oid and not i.relispartition order by 1) as inheritors,
          array(select w.rulename::text from pg_rewrite w
                 where w.ev_class = c.oid and w.ev_type = '2' and w.ev_enabled in ('O', 'A') order by 1) as "updateRules",
          coalesce((

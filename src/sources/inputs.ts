@@ -100,9 +100,8 @@ const hashSql = ({ mapping }: Pick<Source, 'mapping'>, values: RowInputsSql['val
 export const joinsSql = (source: Pick<Source, 'mapping'>): string =>
   source.mapping.joins === null ? '' : renderExpression(source.mapping.joins).sql
 
-/** Only joins, and tables that others inherit from, can give more than one row for a key. */
-export const mayRepeatKeys = ({ mapping, table }: Pick<Source, 'mapping' | 'table'>): boolean =>
-  mapping.joins !== null || table.isInherited
+/** Only joins can give more than one row for a key. */
+export const mayRepeatKeys = ({ mapping }: Pick<Source, 'mapping'>): boolean => mapping.joins !== null
 
 /**
  * SQL: whether a row belongs to the source, or did until Fillrate touched it: a stamp that Fillrate set counts as what the

@@ -39,13 +39,6 @@ export const keyMatchesSql = (source: Pick<Source, 'keyColumns'>, text: string, 
 export const keyEqualsSql = (column: KeyColumn, value: string, alias = 't'): string =>
   `${alias}.${quoteName(column.name)} ${column.operators.equal} ${value}`
 
-/**
- * SQL: whether the row `t` to update is the locked row `j`. Tables that inherit from another may repeat its keys; a row that this
- * transaction has locked stays in its place.
- */
-export const placeEqualsSql = ({ table }: Pick<Source, 'table'>): string =>
-  table.isInherited ? 't.tableoid = j."~table" and t.ctid = j."~place"' : 'true'
-
 /** SQL for the order of pages, which is that of an index of the table. */
 export const keyOrderSql = (source: Pick<Source, 'keyOrder'>, alias = 't'): string =>
   source.keyOrder.map((column) => orderBySql(column, `${alias}.${quoteName(column.name)}`)).join(', ')

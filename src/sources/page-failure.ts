@@ -25,19 +25,15 @@ export async function explainPageFailure(
   error: unknown,
 ): Promise<SourceProblems | null> {
   const duplicate = parseDuplicateKey(error)
-  if (duplicate !== null) {
-    const isJoined = source.mapping.joins !== null
+  if (duplicate !== null)
     return toSourceProblems(error, {
       source: source.name,
-      place: isJoined ? 'joins' : 'table',
+      place: 'joins',
       found: JOINED_TWICE,
       key: duplicate,
       expected: 'at most one row for each key',
-      todo: isJoined
-        ? 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true'
-        : 'Give the rows of the tables that inherit from it keys of their own.',
+      todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
     })
-  }
   if (!isRowError(error)) return null
   const unsearched = describeUnsearched(source.table, error)
   // If it fails without any row too, the statement itself is wrong.

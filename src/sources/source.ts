@@ -1,4 +1,5 @@
 import { maskServerText } from '../util/error-text.ts'
+import { listNames } from '../util/text.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches, resolveFreshness, findNamedColumn } from './check/cells.ts'
 import { probeExpressions, scanExpressions, describeFix, checkUnsearchedTypes } from './check/expressions.ts'
@@ -124,6 +125,12 @@ function findProblem(
       `'${name}', a ${table.kind}`,
       'a table: only its rows can be locked while they are written',
       'Name the underlying table, and express the rest of the view in `joins` and `where`.',
+    ]
+  if (table.inheritors.length > 0)
+    return [
+      `'${name}', from which ${listNames(table.inheritors)} inherit${table.inheritors.length === 1 ? 's' : ''}`,
+      'a table whose key is unique in all of its rows; it may have partitions',
+      'Make partitions of the tables that inherit from it, or sources of them, after: alter table … no inherit …',
     ]
   const [rule] = table.updateRules
   if (rule !== undefined)

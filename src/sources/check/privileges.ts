@@ -6,10 +6,9 @@ import type { Grant, ProblemList } from '../problems.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { permittedSql, APPLIES } from '../row-security.ts'
 
-/** What the mapping uses, and where. `rows`: whole rows of a table, with their places, not only single columns. */
-interface Use extends Omit<SqlReference, 'kind'> {
+/** What the mapping uses, and where. */
+interface Use extends SqlReference {
   readonly place: string
-  readonly kind: SqlReference['kind'] | 'rows'
   readonly privilege: Grant['privilege']
 }
 
@@ -43,7 +42,7 @@ export async function checkPrivileges(
     ...cells.touches.map((cell) => [`touch.${cell.column}`, cell.attribute] as const),
   ]
   const uses: Use[] = [
-    { kind: table.isInherited ? 'rows' : 'table', schema, name, place: 'table', privilege: 'SELECT' },
+    { kind: 'table', schema, name, place: 'table', privilege: 'SELECT' },
     ...[...keyNames.map((key) => ['key', key] as const), ...written].map(toColumnUse('SELECT')),
     ...listExpressions(mapping).flatMap(([place, text]) =>
       listReferences(text).map((found): Use => ({ ...found, place, privilege: PRIVILEGES[found.kind] })),
@@ -66,10 +65,10 @@ const MISSING = `
     select u.place, u.at, u.privilege, null as "column", n.oid as schema_oid, quote_ident(n.nspname) as schema,
            case u.kind when 'sequence' then 'SEQUENCE ' else '' end || quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on",
            case u.kind when 'sequence' then has_sequence_privilege(c.oid, 'usage')
-                       else has_table_privilege(c.oid, 'select') or u.kind = 'table' and has_any_column_privilege(c.oid, 'select') end as may
+                       else has_any_column_privilege(c.oid, 'select') end as may
       from uses u join pg_class c on c.relname = u.name join pg_namespace n on n.oid = c.relnamespace
      where case when u.schema is null then pg_table_is_visible(c.oid) else n.nspname = u.schema end
-       and case when u.kind in ('table', 'rows') then c.relkind in ('r', 'p', 'v', 'm', 'f') when u.kind = 'sequence' then c.relkind = 'S' else false end
+       and case when u.kind = 'table' then c.relkind in ('r', 'p', 'v', 'm', 'f') when u.kind = 'sequence' then c.relkind = 'S' else false end
     union all
     select u.place, u.at, u.privilege, quote_ident(a.attname), n.oid, quote_ident(n.nspname), quote_ident(n.nspname) || '.' || quote_ident(c.relname),
            has_column_privilege(c.oid, a.attnum, u.privilege)

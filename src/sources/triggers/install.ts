@@ -184,10 +184,10 @@ async function withPrivilegeHelp<Result>(
         place: 'follow',
         found: maskServerText(error as Error & DatabaseError),
         expected:
-          `a role that has the privilege TRIGGER on ${[source.mapping.table, ...source.table.inheritors].join(', ')} and CREATE on the schema fillrate, ` +
+          `a role that has the privilege TRIGGER on ${source.mapping.table} and CREATE on the schema fillrate, ` +
           `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
-          `Run this as such a role, or grant what is missing: \`grant trigger on ${[source.table.sql, ...source.table.inheritors].join(', ')} to ${role}; grant create on schema fillrate to ${role};\`.` +
+          `Run this as such a role, or grant what is missing: \`grant trigger on ${source.table.sql} to ${role}; grant create on schema fillrate to ${role};\`.` +
           again,
       },
     ])
@@ -240,9 +240,8 @@ const toFunctionName = (source: string): string => shortenName(`follow_${source}
  * statement.
  *
  * A row trigger of a partitioned table also fires where the statement names the partition and no trigger fires at
- * its end: keys gather only after a trigger before the statement, and are written one by one otherwise. Tables that
- * inherit get their own row triggers. The condition reads the whole row, because the user could not alter the type
- * of a column that it named.
+ * its end: keys gather only after a trigger before the statement, and are written one by one otherwise. The condition
+ * reads the whole row, because the user could not alter the type of a column that it named.
  */
 function triggerSql(source: Source): TriggerSql {
   const functionName = toFunctionName(source.name)
@@ -251,15 +250,10 @@ function triggerSql(source: Source): TriggerSql {
   const settings = functionSettings(source)
   const rows = `(select * from ${source.table.sql} where false)`
   const prefix = shortenName(`fillrate_follow_${source.name}`, 52)
-  const trigger = (
-    name: string,
-    event: string,
-    fires: string,
-    table = source.table.sql,
-  ): TriggerDefinition => ({
+  const trigger = (name: string, event: string, fires: string): TriggerDefinition => ({
     name: `${prefix}_${name}`,
-    table,
-    sql: `create or replace trigger ${quoteName(`${prefix}_${name}`)} ${event} on ${table} ${fires}
+    table: source.table.sql,
+    sql: `create or replace trigger ${quoteName(`${prefix}_${name}`)} ${event} on ${source.table.sql} ${fires}
       execute function ${qualified}()`,
   })
   const isOther = 'for each row when (old operator(pg_catalog.*<>) new)'
@@ -277,14 +271,10 @@ function triggerSql(source: Source): TriggerSql {
       ...CHANGE_TABLES.map((list) => `insert into fillrate.${list} ${CHANGE_COLUMNS} ${NO_ROW}`),
     ],
     triggers: [
-      ...[source.table.sql, ...source.table.inheritors].flatMap((where) => [
-        trigger('row', 'after insert or delete', 'for each row', where),
-        trigger('update_row', 'after update', isOther, where),
-      ]),
+      trigger('row', 'after insert or delete', 'for each row'),
+      trigger('update_row', 'after update', isOther),
       trigger('statement', `after ${anyChange}`, 'for each statement'),
-      ...(source.table.hasChildTables
-        ? [trigger('before', `before ${anyChange}`, 'for each statement')]
-        : []),
+      ...(source.table.isPartitioned ? [trigger('before', `before ${anyChange}`, 'for each statement')] : []),
     ],
   }
 }
@@ -388,7 +378,7 @@ function gatheredKeys({ name, table }: Source) {
     second: quoteLiteral(`fillrate.second_${hash}`),
     // An assignment, because PERFORM is slow.
     set: (setting: string, value: string): string => `ignored := set_config(${setting}, ${value}, true);`,
-    gathers: table.hasChildTables ? `pending <> ''` : 'true',
+    gathers: table.isPartitioned ? `pending <> ''` : 'true',
   }
 }
 

@@ -184,12 +184,7 @@ async function rereadAfterTriggers(
     `
     select "~row" as index, ${cells.map((cell, n) => `${cellTextSql(cell)} as "~after${n}"`).join(', ')},
            (${ownWritesJsonSql(left, '"~given"')})::text as "~own writes"
-      from ${batchSql(columns, false, '"~batch"')} join ${source.table.sql} as t on ${matches}${
-        // Which of several rows was written is not known here: what the update returned is kept.
-        source.table.isInherited
-          ? ` where (select count(*) from ${source.table.sql} as t where ${matches}) = 1`
-          : ''
-      }`,
+      from ${batchSql(columns, false, '"~batch"')} join ${source.table.sql} as t on ${matches}`,
     batchParameters(columns, written),
   )
   const before = byIndex(written)

@@ -1,5 +1,5 @@
 import { wideCast } from '../catalogue.ts'
-import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql, placeEqualsSql } from '../key.ts'
+import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteName, joinName, quoteList, quoteLiteral } from '../db.ts'
 import type { MappedCell, Source } from '../source-model.ts'
@@ -308,7 +308,7 @@ export function rowUpdateStatement<Item>(
     with ${keepsLocked ? `"~locked" as materialized ${locked}, ` : ''}
     "~evaluated" as materialized (
       select ${evaluatedColumns(source, update).join(',\n             ')}
-        from ${keepsLocked ? '' : `${locked} as `}${lockedRowSql(source, update.reads)}
+        from ${keepsLocked ? '' : `${locked} as `}${lockedRowSql(update.reads)}
        ${update.steps}
        where ${update.where}
     ), "~written" as (${writesNothing ? previewRowsSql(source, update) : updateRowsSql(source, update)}
@@ -325,10 +325,7 @@ function lockedRowsSql<Item>(
   { batch, reads, bisecting }: RowUpdate<Item>,
   preview: boolean,
 ): string {
-  const columns = [
-    ...reads.map((name, n) => `t.${quoteName(name)} as "~column${n}"`),
-    ...(source.table.isInherited ? ['t.tableoid as "~table", t.ctid as "~place"'] : []),
-  ]
+  const columns = reads.map((name, n) => `t.${quoteName(name)} as "~column${n}"`)
   return `(
       select "~row" as "~i", "~batch".*, t.*
         from (select b.* from ${batchSql(batch, bisecting, 'b')} cross join lateral ${keyFromTextSql(source, 'b."~key"')} as p
@@ -339,9 +336,8 @@ function lockedRowsSql<Item>(
 }
 
 /** SQL for the locked rows in FROM, each as `t`. */
-function lockedRowSql({ table }: Source, reads: readonly string[]): string {
+function lockedRowSql(reads: readonly string[]): string {
   const columns = reads.map((name, n) => `"~column${n}" as ${quoteName(name)}`)
-  if (table.isInherited) columns.push('"~table" as tableoid')
   return `"~locked" cross join lateral (select ${columns.join(', ')}) as t`
 }
 
@@ -361,7 +357,6 @@ const isWrittenSql = ({ copies }: Pick<RowUpdate<never>, 'copies'>): string =>
 const evaluatedColumns = <Item>(source: Source, update: RowUpdate<Item>): string[] => [
   `"~i", "~same", (${['false', ...update.cells.map((_, n) => `"~changed${n}"`)].join(' or ')}) as "~changes"`,
   ...(update.copies === null ? [] : [`${update.copies} as "~copies"`]),
-  ...(source.table.isInherited ? ['"~table", "~place"'] : []),
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
   ...update.cells.map((_, n) => {
     const value = update.newValues?.get(n)
@@ -391,7 +386,7 @@ function updateRowsSql<Item>(source: Source, update: RowUpdate<Item>): string {
   return `
       update ${source.table.sql} as t set ${[...plain, ...inJson].join(', ')}
         from "~evaluated" as j
-       where ${matches.join(' and ')} and ${placeEqualsSql(source)} and ${isWrittenSql(update)} and ${ALL_EVALUATED}
+       where ${matches.join(' and ')} and ${isWrittenSql(update)} and ${ALL_EVALUATED}
       returning ${writtenColumns(source, update, false)}`
 }
 

@@ -85,7 +85,7 @@ function toWriteResults(
 ): WriteResult[] {
   return batch.map((row, index) => {
     const { key, values, misfits = [] } = row
-    const result = toResult(key, updated.rows.get(index), describeCopies)
+    const result = toResult(key, updated.rows.get(index))
     // The record may have a value that does not fit.
     const protectedColumns = result.protectedColumns.filter(
       (column) => Object.hasOwn(values, column) || misfits.includes(column),
@@ -105,11 +105,7 @@ function toWriteResults(
 const describeCopies = (copies: number): string =>
   `the joins give ${copies} rows for this key, and only one can be right`
 
-function toResult(
-  key: string,
-  result: RowResult | RejectedRow | undefined,
-  describeCopies: (copies: number) => string,
-): WriteResult {
+function toResult(key: string, result: RowResult | RejectedRow | undefined): WriteResult {
   if (result === undefined) throw new Error('the statement returned no result for a row')
   if ('error' in result)
     return { ...NO_RESULT, key, outcome: 'rejected', reason: describeServerError(result.error) }
@@ -282,15 +278,12 @@ export async function restoreBatch(
     { preview },
   )
   const results = batch.map((row, index) => {
-    const result = toResult(row.key, updated.rows.get(index), describeTableCopies)
+    const result = toResult(row.key, updated.rows.get(index))
     const dropped = Object.keys(row.after).filter((column) => !known.has(column))
     return { ...result, protectedColumns: [...result.protectedColumns, ...dropped] }
   })
   return await rejectProtectedRows(tx, source, results)
 }
-
-const describeTableCopies = (copies: number): string =>
-  `its table and those that inherit from it have ${copies} rows with this key and these inputs`
 
 function findCell({ table }: Source, name: string): MappedCell | null {
   const { column, path } = findColumn(table, name)
@@ -346,7 +339,7 @@ function restoreUpdate(source: Source, cells: readonly MappedCell[], bisecting =
     given: '"~current"."~given"',
     protected: namesWhereSql(cells.map((cell, n) => [cell, `${isInBatchSql(cell)} and not "~changed${n}"`])),
     skipped: 'null::jsonb',
-    copies: source.table.isInherited ? 'count(*) filter (where "~same") over (partition by "~i")' : null,
+    copies: null,
     keepsLocked: false,
     bisecting,
     // A row that the database rejects stays to be done, as a whole.

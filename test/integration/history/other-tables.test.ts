@@ -15,7 +15,7 @@ const source = (table: string, more: object = {}): object => ({
   ...more,
 })
 const sources = {
-  people: source('crm.people', { where: 'not t.is_archived' }),
+  people: source('crm.people'),
   parts: source('crm.parts', { where: `t.region = 'a'` }),
 }
 
@@ -24,10 +24,10 @@ const { database, cli, here } = await openCommandLine({
     pool.query(`
     create schema crm;
     create table fillrate.people (id int primary key, email text, title text);
-    create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
-    create table crm.archive (primary key (id)) inherits (crm.people);
+    create table crm.people (id int primary key, email text, title text);
     insert into crm.people (id, email) values (1, 'ada@example.com');
-    insert into crm.archive values (1, 'old@example.com', 'typed', true);
+    create table crm.family (id int primary key, email text, title text);
+    create table crm.archive (primary key (id)) inherits (crm.family);
 
     create table crm.parts (id int, region text, email text, title text, primary key (id, region)) partition by list (region);
     create table crm.parts_a (title text, email text, region text not null, id int not null);
@@ -65,6 +65,12 @@ const REFUSED = [
     {},
     /'fillrate.people', which is in the schema 'fillrate'/,
   ],
+  [
+    'a table whose key others repeat that inherit from it',
+    'crm.family',
+    {},
+    /'crm.family', from which crm.archive inherits/,
+  ],
   ['a rule that adds to updates', 'crm.ruled', {}, /'crm.ruled', whose rule log rewrites updates/],
   ['a view with an INSTEAD OF trigger', 'crm.shown_view', { key: 'id' }, /'crm.shown_view', a view/],
   ['a foreign table', 'crm.foreign_table', { key: 'id' }, /'crm.foreign_table', a foreign table/],
@@ -94,10 +100,10 @@ test('`forget` changes no table of the user in the schema of Fillrate, and names
   await database.query('truncate fillrate.people')
 })
 
-test('of a partitioned table and of one that others inherit from, only the row that was looked up is written, restored and written again', async () => {
+test('of a partitioned table, only the row that was looked up is written, restored and written again', async () => {
   await cli.configure({ sources, budget: 'unlimited' })
   const before = await titles()
-  const others = { 'crm.archive': 'typed', 'crm.parts_b': 'typed b' }
+  const others = { 'crm.parts_b': 'typed b' }
   expect(before).toEqual({ ...others, 'crm.people': null, 'crm.parts_a': 'typed a' })
   expect(await fillrate('run --route sync')).toMatchObject({ code: 0 })
   const written = await titles()
@@ -110,7 +116,7 @@ test('of a partitioned table and of one that others inherit from, only the row t
   expect(await titles()).toMatchObject(others)
 })
 
-test('a role with rights to columns alone needs SELECT on a table that others inherit from', async () => {
+test('rights to columns alone are enough for a role', async () => {
   await cli.configure({ sources, budget: 'unlimited' })
   const role = `columns_${Date.now()}`
   const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
@@ -118,18 +124,12 @@ test('a role with rights to columns alone needs SELECT on a table that others in
     create role ${role} login password 'x'; grant usage on schema crm, fillrate to ${role};
     grant select, insert, update, delete on all tables in schema fillrate to ${role};
     grant usage on all sequences in schema fillrate to ${role};
-    grant select (id, email, title, is_archived), update (title) on crm.people to ${role};
+    grant select (id, email, title), update (title) on crm.people to ${role};
     grant select (id, region, email, title), update (title) on crm.parts to ${role}`)
   try {
-    const check = async (): Promise<string> =>
-      (await fillrate('check', { DATABASE_URL: url.href })).stdout.replaceAll(/\s+/g, ' ')
-    expect(await check()).toMatch(
-      new RegExp(
-        `✗ source people missing privileges.*✓ source parts.*GRANT SELECT ON crm.people TO ${role};`,
-      ),
-    )
-    await database.query(`grant select on crm.people to ${role}`)
-    expect(await check()).not.toContain('missing privileges')
+    const { stdout } = await fillrate('check', { DATABASE_URL: url.href })
+    expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/✓ source people.*✓ source parts/)
+    expect(stdout).not.toContain('missing privileges')
   } finally {
     await database.query(`drop owned by ${role}; drop role ${role}`)
   }

@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
-import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
@@ -346,21 +345,6 @@ describe('keys', () => {
     expect(await inTransaction(database.db, (tx) => restoreBatch(tx, source, undone))).toMatchObject([
       { outcome: 'row_missing' },
     ])
-  })
-
-  test('in a table and in one that inherits from it are reported for the table, not the joins', async () => {
-    await table(
-      'v text',
-      `insert into people values (1, 'a', null); create table staff () inherits (people); insert into staff values (1, 'b', null);`,
-    )
-    const source = await open([always('v')])
-    const page = { after: null, limit: 10, where: null }
-    const error = await pageQuery(source, page)
-      .execute(database.db)
-      .catch((failed: unknown) => failed)
-    expect(await explainPageFailure(database.db, source, page, error)).toMatchObject({
-      problems: [{ place: 'table', todo: expect.stringContaining('tables that inherit from it') as string }],
-    })
   })
 
   test('a column with a name that Fillrate uses is read and written, or reported', async () => {
