@@ -74,7 +74,7 @@ export default defineConfig({
         },
         employees: 'employee_count',
         foundedYear: 'founded_year',
-        annualRevenueAmountMicros: { field: 'revenue', sql: '$value * 1000000' },
+        annualRevenueAmountMicros: { field: 'revenue', sql: '$value::numeric * 1000000' },
         addressCity: { field: 'location.city', group: 'address' },
         addressState: { field: 'location.state', group: 'address' },
         addressCountry: { field: 'location.country', group: 'address' },

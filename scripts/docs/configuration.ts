@@ -48,8 +48,8 @@ export function configurationPage(): string {
       'stands where a key needs an object as its parent is never replaced. ' +
       'A column that an input reads may be an output [with the policy `blank`](how-it-works.md#inputs-that-are-filled).',
     '**Expressions.** A value goes through `map`, then `matches`, then `sql`, and is then fitted to the type of the ' +
-      'column. In `sql`, `t` is the row as it is when it is written, beside the tables of `joins`; `$value` is the value as text (as ' +
-      'a number, if the expression calculates with it), `$json` the same value as jsonb, and `$confidence` the confidence of the ' +
+      'column. In `sql`, `t` is the row as it is when it is written, beside the tables of `joins`; `$value` is the value as text ' +
+      '(`$value::numeric * 1000000`), `$json` the same value as jsonb, and `$confidence` the confidence of the ' +
       'record. `$json` is the field, not the record. NULL skips the cell. A sub-select on the same table finds it as it was before ' +
       'the batch. In `touch`, names are columns or keys inside a jsonb column, and expressions see `t`, `joins` and `$confidence`.',
     "**Unlisted fields.** `{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field " +

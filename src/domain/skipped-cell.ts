@@ -18,7 +18,6 @@ export const SKIP_REASONS = {
   not_a_date: () => 'the value is not a date',
   not_a_timestamp: () => 'the value is not a timestamp',
   not_a_uuid: () => 'the value is not a UUID',
-  not_a_bit_string: () => 'the value is not a bit string of the column’s length',
   group_incomplete: (cause) => `a group is written as a whole${after(cause)}`,
   no_value: () => 'its `sql` returns nothing for the value',
   sql_failed: (error) => `its \`sql\` fails for the value${after(error)}`,

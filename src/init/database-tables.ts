@@ -172,7 +172,7 @@ export async function sampleRows(
 ): Promise<readonly SampledRow[] | null> {
   const values = columns.flatMap(({ name, canSelect, type: { fit } }) => {
     const own = `t.${quoteIfNeeded(name)}`
-    if (!canSelect || fit.kind === 'other' || fit.kind === 'bits') return []
+    if (!canSelect || fit.kind === 'other') return []
     const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
     const value = isJson
       ? `case when pg_column_size(${own}) < ${MAX_JSON_BYTES} then ${own}::jsonb end`

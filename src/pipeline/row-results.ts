@@ -176,7 +176,7 @@ function listSkippedCells(
     ...skipped.filter((cell) => !isAbsent(cell) && !result.protectedColumns.includes(cell.column)),
     ...[...result.skipped, ...rejected].map((cell) => ({
       ...cell,
-      value: cell.value ?? readField(row.record, fields.get(cell.column) ?? '') ?? null,
+      value: readField(row.record, fields.get(cell.column) ?? '') ?? null,
     })),
   ]
 }

@@ -3,15 +3,8 @@ import { query, parseTableName, quoteName, type Db } from './db.ts'
 
 /** What a column can hold, from the catalogue; domains are resolved to their base type. */
 export type Fit =
-  | {
-      readonly kind: 'text'
-      /** In characters. */
-      readonly maxLength: number | null
-      /** Of `name` and `"char"`: the limit is in bytes. */
-      readonly maxBytes?: number
-    }
-  /** `bit(n)`, of exactly that length, and `bit varying(n)`. */
-  | { readonly kind: 'bits'; readonly length: number | null; readonly exact: boolean }
+  /** The length is in characters. */
+  | { readonly kind: 'text'; readonly maxLength: number | null }
   | { readonly kind: 'integer'; readonly bits: 16 | 32 | 64 }
   | { readonly kind: 'float'; readonly bits: 32 | 64 }
   | { readonly kind: 'numeric'; readonly precision: number | null; readonly scale: number }
@@ -25,8 +18,8 @@ export interface ColumnType {
   /** As `format_type` writes it: `character varying(80)`, `crm.stage`. */
   readonly name: string
   /**
-   * The type to cast a value to: the base type of domains. Without the length for text, because an explicit cast
-   * truncates silently.
+   * The type to cast a value to: the base type of domains. Without the length for text and bits, which an explicit cast
+   * truncates or pads silently.
    */
   readonly cast: string
   readonly isDomain: boolean
@@ -50,17 +43,12 @@ function parseFit(type: RawType): Fit {
   switch (type.typname) {
     case 'text':
     case 'citext':
+    case 'name':
+    case 'char':
       return { kind: 'text', maxLength: null }
     case 'varchar':
     case 'bpchar':
       return { kind: 'text', maxLength: type.typmod < 4 ? null : type.typmod - 4 }
-    case 'name':
-      return { kind: 'text', maxLength: null, maxBytes: 63 }
-    case 'char':
-      return { kind: 'text', maxLength: null, maxBytes: 1 }
-    case 'bit':
-    case 'varbit':
-      return { kind: 'bits', length: type.typmod > 0 ? type.typmod : null, exact: type.typname === 'bit' }
     case 'int2':
       return { kind: 'integer', bits: 16 }
     case 'int4':
@@ -92,14 +80,6 @@ function parseNumericFit(typmod: number): Fit {
   if (typmod < 4) return { kind: 'numeric', precision: null, scale: 0 }
   const packed = typmod - 4
   return { kind: 'numeric', precision: (packed >> 16) & 0xffff, scale: ((packed & 0x7ff) ^ 1024) - 1024 }
-}
-
-/**
- * The type to cast a value to before its length is checked: these types' own casts truncate or pad silently.
- */
-export function wideCast({ cast, fit }: ColumnType): string {
-  if (fit.kind === 'bits') return 'bit varying'
-  return fit.kind === 'text' && fit.maxBytes !== undefined ? 'text' : cast
 }
 
 /** Whether the type is text, whose explicit cast must not carry a length. */
@@ -350,7 +330,8 @@ const columnsQuery = `
 function toColumn(found: FoundColumn): Column {
   const { name, typeName, isDomain, notNull, isGenerated, isIdentity, canSelect, canUpdate } = found
   const fit = parseFit(found)
-  const cast = isTextFit(fit) ? found.castName : found.castWithLength
+  const isPlain = isTextFit(fit) || /^_?(?:var)?bit$/.test(found.typname)
+  const cast = isPlain ? found.castName : found.castWithLength
   const type = { name: typeName, cast, isDomain, fit }
   return { name, type, notNull, isGenerated, isIdentity, canSelect, canUpdate }
 }

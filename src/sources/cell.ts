@@ -27,13 +27,12 @@ export const cellJsonSql = (cell: MappedCell, alias = 't'): string =>
  * SQL for a value of a cell as jsonb. Scalars become JSON scalars; every other type but jsonb becomes text as Postgres
  * writes it, because JSON keeps neither the bounds of an array nor a row, a range or an hstore.
  */
-export function valueJsonSql(cell: MappedCell, value: string): string {
+function valueJsonSql(cell: MappedCell, value: string): string {
   if (cell.path.length > 0) return value
   const { fit } = cell.type
   switch (fit.kind) {
     case 'json':
     case 'array':
-    case 'bits':
     case 'other':
       return `to_jsonb(${value}::text)`
     // The second expression is for all times, also BC and infinity, and slower.
@@ -189,11 +188,10 @@ export function differsSql(value: string, current: string, fit: Fit): string {
         `then ${asText} else ${value}::jsonb is distinct from ${current}::jsonb end`
       )
     case 'text':
-    case 'bits':
     case 'other':
       return asText
     case 'array':
-      return /^(?:text|bits|other|json|jsonb)$/.test(fit.element.kind)
+      return /^(?:text|other|json|jsonb)$/.test(fit.element.kind)
         ? asText
         : differsByOwnOperatorSql(value, current)
     default:
@@ -224,7 +222,6 @@ export function isBlankValueSql(value: string, fit: Fit): string {
       return `(${value} is null or (${isMaybeBlankSql(text)} and ${isBlankTextSql(text)}))`
     }
     case 'enum':
-    case 'bits':
     case 'other':
       return `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
     case 'array':

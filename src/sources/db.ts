@@ -68,7 +68,7 @@ export async function tryQuery(db: Db, text: string, parameters: readonly unknow
 }
 
 /** Runs a query that may fail, in the same way. */
-export async function tryRows<Row>(
+async function tryRows<Row>(
   db: Db,
   text: string,
   parameters: readonly unknown[] = [],

@@ -107,8 +107,6 @@ export interface MappedOutput extends MappedCell {
    * policy overwrites. Absent: as the policy says.
    */
   readonly keepsEarlier?: true
-  /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
-  readonly valueType: 'text' | 'number'
 }
 
 /** What keeps when a row was enriched last, and the age at which that is out of date. */

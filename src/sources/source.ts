@@ -53,16 +53,14 @@ export async function resolveSource(
   await checkRowSecurity(db, table, mapping, report)
   await checkUnsearchedTypes(db, table, mapping, report)
   const cells = { outputs, touches }
-  const probed = unsafe.has('joins')
-    ? null
-    : await probeExpressions(db, table, mapping, cells, unsafe, report)
+  if (!unsafe.has('joins')) await probeExpressions(db, table, mapping, cells, unsafe, report)
   if (key === null) return { source: null, problems }
   const source: Source = {
     name: mapping.name,
     mapping,
     table,
     ...key,
-    outputs: probed ?? outputs,
+    outputs,
     touches,
     freshness,
   }

@@ -57,18 +57,9 @@ const json = (value: unknown): string => JSON.stringify(value)
 const stringOf = (text: string): RecordField => ({ json: json(text), text })
 const TEXT_BLANKS = [`''`, `'  '`, `E'\\t\\u00a0'`]
 
-/** A text type with a maximum number of characters or bytes. */
-function textType(sql: string, characters: number | null, bytes: number | null = null): FuzzType {
-  const fit = (text: string): string => {
-    if (characters !== null) return [...text].slice(0, characters).join('')
-    if (bytes === null) return text
-    let kept = ''
-    for (const character of text) {
-      if (Buffer.byteLength(kept + character) > bytes) break
-      kept += character
-    }
-    return kept
-  }
+/** A text type with a maximum number of characters. */
+function textType(sql: string, characters: number | null): FuzzType {
+  const fit = (text: string): string => (characters === null ? text : [...text].slice(0, characters).join(''))
   return type(sql, {
     blanks: TEXT_BLANKS,
     typed: (random) => literal(fit(word(random)).trimEnd()),
@@ -226,8 +217,6 @@ export const TYPES: readonly FuzzType[] = [
   textType('varchar(8)', 8),
   textType('char(6)', 6),
   textType('ext.citext', null),
-  textType('name', null, 63),
-  { ...textType('"char"', null, 1), typed: (random) => literal(random.pick(['x', 'Y', '7'])) },
   wholeType('smallint', 16),
   int,
   wholeType('bigint', 64),
@@ -321,7 +310,6 @@ export const TYPES: readonly FuzzType[] = [
   { ...timestamptz, sql: 'timestamptz(3)', cast: (one) => `${one}::timestamptz(3)` },
   { ...timestamptz, sql: 'moment', cast: (one) => `${one}::moment` },
   arrayType({ ...textType('varchar(4)', 4), sql: 'varchar(4)' }, []),
-  arrayType(textType('name', null, 63), []),
   arrayType(bits('bit varying(6)', 6, false), ['{{1,0},{01,10}}']),
   arrayType(foreignType('ext.hstore', ['a=>1, "b c"=>NULL', 'k=>v'], ['not hstore']), ['{{"a=>1"}}']),
   arrayType(foreignType('interval', ['1 year -2 days 03:04:05.6', '24:00:00'], ['soon']), []),

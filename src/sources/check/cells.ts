@@ -23,7 +23,7 @@ export function resolveOutputs(
     const cell = resolveCell(table, output.column, place, keyNames, report)
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
-    const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
+    const resolved: MappedOutput = { ...cell, mapping: output, fit }
     checkInputs(mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
@@ -66,7 +66,9 @@ function resolveCell(
   const unwritable =
     (keyNames.includes(column.name) && 'a column of the key') ||
     (column.isGenerated && 'a generated column') ||
-    (column.isIdentity && 'an identity column')
+    (column.isIdentity && 'an identity column') ||
+    (CUTTING_TYPE.test(column.type.cast) &&
+      `of the type ${column.type.name}, which cuts longer values silently`)
   if (unwritable === false) return { column: name, attribute: column.name, path, type: column.type }
   report.add(
     place,
@@ -76,6 +78,9 @@ function resolveCell(
   )
   return null
 }
+
+/** Types of Postgres's own catalogue. */
+const CUTTING_TYPE = /^(?:name|"char")(?:\[\])?$/
 
 /** The column that a name means; one that the table does not have is reported. */
 export function findNamedColumn(

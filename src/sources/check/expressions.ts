@@ -1,6 +1,6 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { tryRows, isCodedError, quoteLiteral, query, type Db } from '../db.ts'
+import { tryQuery, isCodedError, quoteLiteral, query, type Db } from '../db.ts'
 import { findFault, findJoinFault, listConditions, withCaret, renderExpression } from '../expression.ts'
 import { joinsSql } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
@@ -31,16 +31,9 @@ function listPlaceholders(place: string): readonly string[] {
 }
 
 /**
- * Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or
- * is not safe to try.
- */
-type Probe = (expression: ExpressionProbe) => Promise<readonly unknown[] | null>
-
-/**
  * Checks each expression alone in the database. Reads no rows: the statements end with `limit 0`.
+ * Where the table or its joins fail already, so would every expression.
  * @param unsafe places to skip
- * @returns the outputs, each with the type that its `$value` must have; null if the table or its joins fail already, and with them
- * every expression
  */
 export async function probeExpressions(
   db: Db,
@@ -49,17 +42,17 @@ export async function probeExpressions(
   cells: { readonly outputs: readonly MappedOutput[]; readonly touches: readonly MappedTouch[] },
   unsafe: ReadonlySet<string>,
   report: ProblemList,
-): Promise<readonly MappedOutput[] | null> {
-  const probe: Probe = async (expression) => {
-    if (unsafe.has(expression.place)) return null
-    const tried = await probeExpression(db, expression)
-    if ('error' in tried) addProbeError(tried, table, report)
-    return 'error' in tried ? null : tried.rows
+): Promise<void> {
+  const probe = async (expression: ExpressionProbe): Promise<boolean> => {
+    if (unsafe.has(expression.place)) return false
+    const failure = await probeExpression(db, expression)
+    if (failure !== null) addProbeError(failure, table, report)
+    return failure === null
   }
   const from = `from ${table.sql} as t ${joinsSql({ mapping })}`
   const place = mapping.joins === null ? 'table' : 'joins'
   const before = `select 1 from ${table.sql} as t `
-  if ((await probe({ place, text: mapping.joins ?? '', before, after: ' limit 0' })) === null) return null
+  if (!(await probe({ place, text: mapping.joins ?? '', before, after: ' limit 0' }))) return
   // Coalesce, because it rejects expressions that return a set of rows.
   const after = `\n)::text, '') ${from} limit 0`
   for (const [name, text] of Object.entries(mapping.inputs))
@@ -67,11 +60,8 @@ export async function probeExpressions(
   for (const [place, text] of listConditions(mapping)) await probe(toConditionProbe(place, text, from))
   // In place of the record's values and its confidence.
   const batch = `${from} cross join lateral (select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
-  const outputs: MappedOutput[] = []
-  for (const output of cells.outputs) {
-    const isSafe = output.mapping.sql !== null && !unsafe.has(`outputs.${output.column}.sql`)
-    outputs.push(isSafe ? { ...output, valueType: await probeOutput(db, output, batch, probe) } : output)
-  }
+  for (const output of cells.outputs)
+    if (output.mapping.sql !== null) await probe(toOutputProbe(output, output.mapping.sql, batch))
   for (const { column, expression } of cells.touches)
     await probe({
       place: `touch.${column}`,
@@ -80,7 +70,6 @@ export async function probeExpressions(
       after: `\n) end ${batch}`,
       references: { confidence: '"~c"' },
     })
-  return outputs
 }
 
 const toConditionProbe = (place: string, text: string, from: string): ExpressionProbe => ({
@@ -90,27 +79,21 @@ const toConditionProbe = (place: string, text: string, from: string): Expression
   after: '\n) limit 0',
 })
 
-/** Finds out whether `$value` is to be a text, or a number because the expression takes no text. */
-async function probeOutput(
-  db: Db,
-  { mapping: { sql, column }, type, fit }: MappedOutput,
+const toOutputProbe = (
+  { column, type, fit }: MappedOutput,
+  text: string,
   batch: string,
-  probe: Probe,
-): Promise<MappedOutput['valueType']> {
-  const toProbe = (value: string): ExpressionProbe => ({
-    place: `outputs.${column}.sql`,
-    text: sql ?? '',
-    before: 'select case when true then (',
-    after: `\n)${fit.kind.startsWith('json') ? '' : `::${type.cast}`} end ${batch}`,
-    references: { value, json: `("~v" -> ${quoteLiteral(column)})`, confidence: '"~c"' },
-  })
-  const asText = toProbe(`("~v" ->> ${quoteLiteral(column)})`)
-  if ('rows' in (await probeExpression(db, asText))) return 'text'
-  const asNumber = toProbe(`(("~v" ->> ${quoteLiteral(column)})::numeric)`)
-  if ('rows' in (await probeExpression(db, asNumber))) return 'number'
-  await probe(asText)
-  return 'text'
-}
+): ExpressionProbe => ({
+  place: `outputs.${column}.sql`,
+  text,
+  before: 'select case when true then (',
+  after: `\n)${fit.kind.startsWith('json') ? '' : `::${type.cast}`} end ${batch}`,
+  references: {
+    value: `("~v" ->> ${quoteLiteral(column)})`,
+    json: `("~v" -> ${quoteLiteral(column)})`,
+    confidence: '"~c"',
+  },
+})
 
 /**
  * Checks a condition that was given with `--where`, before a run starts.
@@ -119,10 +102,10 @@ async function probeOutput(
 export async function checkWhere(db: Db, source: Source, where: string): Promise<void> {
   renderWhere(source, where)
   const from = `from ${source.table.sql} as t ${joinsSql(source)}`
-  const tried = await probeExpression(db, toConditionProbe('--where', where, from))
-  if ('rows' in tried) return
+  const failure = await probeExpression(db, toConditionProbe('--where', where, from))
+  if (failure === null) return
   const report = new ProblemList(source.name)
-  addProbeError(tried, source.table, report)
+  addProbeError(failure, source.table, report)
   throw new SourceProblems(report.problems)
 }
 
@@ -145,16 +128,13 @@ interface ProbeFailure {
   readonly index: number | null
 }
 
-/** Checks one expression in the database, and returns the rows of the statement if it is valid. */
-async function probeExpression(
-  db: Db,
-  probe: ExpressionProbe,
-): Promise<ProbeFailure | { readonly rows: readonly unknown[] }> {
+/** Checks one expression in the database; null: it is valid. */
+async function probeExpression(db: Db, probe: ExpressionProbe): Promise<ProbeFailure | null> {
   const rendered = renderExpression(probe.text, probe.references)
   const statement = probe.before + rendered.sql + probe.after
-  const tried = await tryRows(db, statement)
-  if ('rows' in tried) return tried
-  const error = tried.error as ServerError
+  const tried = await tryQuery(db, statement)
+  if (tried === null) return null
+  const error = tried as ServerError
   if (!isCodedError(error)) throw error
   const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
   const inside = index - probe.before.length

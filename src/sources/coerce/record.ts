@@ -3,7 +3,7 @@ import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { cleanText } from '../../domain/text.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import { coerced, isNumeric, notCoerced, toText, coerceValue, type Coercion } from './value.ts'
+import { coerced, notCoerced, toText, coerceValue, type Coercion } from './value.ts'
 
 interface CoercedRecord {
   /** By configured output column: the value to write, or the raw field for an output with `sql`. */
@@ -65,9 +65,7 @@ export function coerceField(output: MappedOutput, found: unknown): Coercion {
   const mapped = mapping.map === null ? coerced(found) : mapValue(found, mapping.map)
   if (!mapped.ok) return mapped
   if (mapping.matches !== null && !matches(mapped.value, mapping.matches)) return notCoerced('no_match')
-  if (mapping.sql !== null)
-    return output.valueType === 'number' && !isNumeric(mapped.value) ? notCoerced('not_a_number') : mapped
-  return coerceValue(mapped.value, output.fit)
+  return mapping.sql === null ? coerceValue(mapped.value, output.fit) : mapped
 }
 
 /** The value at a dotted path. Also finds a field whose own name contains the dots. */

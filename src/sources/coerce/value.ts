@@ -47,9 +47,6 @@ export function coerceNumeric(value: unknown, precision: number | null, scale: n
   return coerced(typeof value === 'number' ? value : (toNumberText(value) ?? String(value).trim()))
 }
 
-/** Whether the value is a number, or a text of one. */
-export const isNumeric = (value: unknown): boolean => toDecimal(value) !== null
-
 function toDecimal(value: unknown): Decimal | null {
   const text = typeof value === 'string' || typeof value === 'bigint' ? String(value) : toNumberText(value)
   const match = text === null ? null : DECIMAL.exec(text.trim())
@@ -92,32 +89,16 @@ export function toText(value: unknown): string | null {
   return typeof value === 'boolean' || typeof value === 'bigint' ? String(value) : toNumberText(value)
 }
 
-/** Fits a text to its column: the limit counts code points, as Postgres does, or bytes. */
-function coerceText(
-  value: unknown,
-  { maxLength, maxBytes }: Pick<Extract<Fit, { kind: 'text' }>, 'maxLength' | 'maxBytes'>,
-): Coercion {
+/** Fits a text to its column: the limit counts code points, as Postgres does. */
+function coerceText(value: unknown, maxLength: number | null): Coercion {
   const text = toText(value)
   if (text === null) return notCoerced('not_a_text')
-  const length = maxBytes === undefined ? countCharacters(text, maxLength) : Buffer.byteLength(text)
-  return length > (maxBytes ?? maxLength ?? Infinity) ? notCoerced('too_long') : coerced(text)
+  return countCharacters(text, maxLength) > (maxLength ?? Infinity) ? notCoerced('too_long') : coerced(text)
 }
 
 /** Code points; of a text that fits whatever they are, its UTF-16 units, which are no fewer. */
 const countCharacters = (text: string, limit: number | null): number =>
   limit === null || text.length <= limit ? text.length : [...text].length
-
-/** A text of bits, optionally after a `B`. `bit(n)` must have exactly n: its cast would pad with zeros. */
-function coerceBits(
-  value: unknown,
-  { length, exact }: Pick<Extract<Fit, { kind: 'bits' }>, 'length' | 'exact'>,
-): Coercion {
-  const bits = /^b?([01]*)$/i.exec(toText(value)?.trim() ?? '-')?.[1]
-  if (bits === undefined) return notCoerced('not_a_bit_string')
-  if (length === null || bits.length === length) return coerced(bits)
-  if (bits.length > length) return notCoerced('too_long')
-  return exact ? notCoerced('not_a_bit_string') : coerced(bits)
-}
 
 const ISO_TIME =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/
@@ -185,9 +166,7 @@ function toUtc(moment: ParsedTime | null): string | null {
 export function coerceValue(value: unknown, fit: Fit): Coercion {
   switch (fit.kind) {
     case 'text':
-      return coerceText(value, fit)
-    case 'bits':
-      return coerceBits(value, fit)
+      return coerceText(value, fit.maxLength)
     case 'integer':
       return coerceInteger(value, fit.bits)
     case 'float':
@@ -212,7 +191,7 @@ export function coerceValue(value: unknown, fit: Fit): Coercion {
     case 'jsonb':
       return coerced(value)
     case 'other':
-      return coerceText(value, { maxLength: null })
+      return coerceText(value, null)
   }
 }
 

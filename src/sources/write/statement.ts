@@ -1,4 +1,3 @@
-import { wideCast } from '../catalogue.ts'
 import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql } from '../key.ts'
 import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteName, joinName, quoteList, quoteLiteral } from '../db.ts'
@@ -76,8 +75,8 @@ export const listParents = (cell: MappedCell): Array<{ readonly name: string; re
     value: `(${jsonColumnSql(cell)} #> ${quoteList(cell.path.slice(0, depth))})`,
   }))
 
-/** A cell that the database did not take. `value`: what its expression gave; without it, the record's value. */
-export type RefusedCell = Omit<SkippedCell, 'value'> & { readonly value?: unknown }
+/** A cell that the database did not take. */
+export type RefusedCell = Omit<SkippedCell, 'value'>
 
 /**
  * What became of a row. `repeated`: several rows may be meant. `changed`: its inputs are not those that it was to be written
@@ -155,7 +154,7 @@ const beforeColumns = (update: Cells): string[] =>
 const afterColumns = ({ cells }: Cells, preview: boolean): string[] =>
   cells.map((cell, n) => {
     // An expression may have another type, which the driver would parse.
-    const cast = cell.path.length === 0 ? `::${wideCast(cell.type)}` : ''
+    const cast = cell.path.length === 0 ? `::${cell.type.cast}` : ''
     const text = preview ? valueTextSql(cell, `j."~new${n}"${cast}`) : cellTextSql(cell)
     return `case when j."~changed${n}" then ${text} end as "~after${n}"`
   })
@@ -404,7 +403,7 @@ const ALL_EVALUATED = '(select count(*) from "~evaluated") is not null'
 function cellAssignmentSql(cell: MappedCell, n: number, bisecting: boolean): string {
   const isTouch = 'expression' in cell
   if (isTouch && !bisecting) return `${quoteName(cell.attribute)} = j."~new${n}"`
-  const value = isTouch ? `j."~new${n}"::${wideCast(cell.type)}` : `j."~new${n}"`
+  const value = isTouch ? `j."~new${n}"::${cell.type.cast}` : `j."~new${n}"`
   // A domain must be named, or the row's old value would be checked against it too.
   const typed = cell.type.isDomain ? `(${value})::${cell.type.name}` : value
   return assignmentSql(cell.attribute, `j."~changed${n}"`, typed)

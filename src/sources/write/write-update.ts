@@ -2,7 +2,6 @@ import { POLICY_RULES } from '../../domain/mapping.ts'
 import {
   isBlankValueSql,
   isReachableSql,
-  valueJsonSql,
   castJsonSql,
   currentCellSql,
   differsSql,
@@ -19,7 +18,6 @@ import { listReadColumns } from '../triggers/columns.ts'
 import { IDENTITY_COLUMNS, type BatchColumn, type BatchItem } from './batch.ts'
 import { composeJsonSql, stepSql } from './statement.ts'
 import { namesWhereSql, whereAnySql, type CellUnit, type RowUpdate } from './row-update.ts'
-import { wideCast } from '../catalogue.ts'
 
 /*
  * What is decided for one cell, each step an SQL expression over the columns of the steps before it: `~writable`,
@@ -67,12 +65,12 @@ function castValueSql({ output, index }: IndexedOutput): string {
 
 function typedValueSql(output: MappedOutput, sent: string): string {
   const { fit, mapping, type } = output
-  const cast = output.path.length > 0 ? type.cast : wideCast(type)
+  const { cast } = type
   if (!isSentAsJson(output)) return `${sent}::${cast}`
   if (mapping.sql === null) return castJsonSql(sent, cast, fit)
   const text = `(${sent} #>> '{}')`
   const { sql } = renderExpression(mapping.sql, {
-    value: output.valueType === 'number' ? `(${text}::numeric)` : text,
+    value: text,
     json: sent,
     confidence: '"~confidence"',
   })
@@ -83,7 +81,7 @@ function typedValueSql(output: MappedOutput, sent: string): string {
 
 /** Whether a cast value is fitted as it is: most are, and then it has the name of a fitted one at once. */
 const isFittedByCast = ({ output }: IndexedOutput): boolean =>
-  output.mapping.sql === null && lengthBound(output, '') === null
+  output.mapping.sql === null && isTooLongSql(output, '') === null
 
 /** The column with a value that is cast, and not yet fitted. */
 const castColumn = (cell: IndexedOutput): string => `"~${isFittedByCast(cell) ? 'new' : 'cast'}${cell.index}"`
@@ -92,36 +90,15 @@ const castColumn = (cell: IndexedOutput): string => `"~${isFittedByCast(cell) ? 
 function fitValueSql({ output, index }: IndexedOutput): string {
   const value = `"~cast${index}"`
   const { fit, mapping } = output
-  const bound = lengthBound(output, value)
-  const cast = bound?.cast ?? ''
+  const isTooLong = isTooLongSql(output, value)
   const filled =
-    mapping.sql === null
-      ? `${value}${cast}`
-      : `case when not ${isBlankValueSql(value, fit)} then ${value}${cast} end`
-  if (bound === null) return filled
-  return `case when ${bound.isTooLong} then null else ${filled} end`
+    mapping.sql === null ? value : `case when not ${isBlankValueSql(value, fit)} then ${value} end`
+  return isTooLong === null ? filled : `case when ${isTooLong} then null else ${filled} end`
 }
 
-interface LengthBound {
-  readonly isTooLong: string
-  /** Casts to the column's type, where the value was made as a wider one. */
-  readonly cast: string
-}
-
-/** The bound of a value's length; null if there is none, or if the type's own cast rejects what is too long. */
-function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | null {
-  if (fit.kind === 'bits') {
-    // The cast of a value that is too short would pad it with zeros.
-    const isTooLong =
-      fit.length === null ? 'false' : `length(${value}) ${fit.exact ? '<>' : '>'} ${fit.length}`
-    return { isTooLong, cast: `::${type.cast}` }
-  }
-  if (fit.kind !== 'text') return null
-  if (fit.maxBytes !== undefined)
-    return { isTooLong: `octet_length(${value}) > ${fit.maxBytes}`, cast: `::${type.cast}` }
-  if (fit.maxLength === null) return null
-  return { isTooLong: `char_length(${value}::text) > ${fit.maxLength}`, cast: '' }
-}
+/** SQL: whether a value is longer than its column; null if the type has no length, or rejects itself what is too long. */
+const isTooLongSql = ({ fit }: MappedOutput, value: string): string | null =>
+  fit.kind === 'text' && fit.maxLength !== null ? `char_length(${value}::text) > ${fit.maxLength}` : null
 
 /** SQL: whether the cell is written, with a value of the record or with a blank. */
 const isChangedSql = (cell: IndexedOutput, all: readonly IndexedOutput[], blank: BlankOptions): string =>
@@ -232,8 +209,6 @@ export interface WriteRow {
   readonly confidence: number | null
   /** A service before this one has found the row: only its blank cells are filled. */
   readonly onlyBlanks?: boolean
-  /** Leaves the touched columns as they are; read only while bisecting. */
-  readonly withoutTouches?: boolean
 }
 
 /** Writes what a record has for a row, where the policies allow it: a value for each output, and with any of them the touched columns. */
@@ -379,7 +354,7 @@ function batchColumns(source: Source, bisecting: boolean): BatchColumn<WriteRow 
       columns.push({
         name: `~touching${n}`,
         type: 'boolean',
-        of: ({ withoutTouches = false }) => (withoutTouches ? null : true),
+        of: () => true,
       })
   }
   return columns
@@ -403,27 +378,18 @@ function listUnits({ outputs, touches }: Source): CellUnit[] {
 /** SQL for the cells whose own expression gave no value or a text that is too long, and for those left out with another of their group. */
 function skippedCellsSql(cells: readonly IndexedOutput[]): string {
   const parts = cells.flatMap((cell) => {
-    const { output, index } = cell
+    const { output } = cell
     const incomplete = isGroupIncompleteSql(cell, cells)
     const found =
       incomplete === null
         ? []
-        : [
-            skippedItemSql(cell, `"~new${index}"`, {
-              when: incomplete,
-              reason: `'group_incomplete'`,
-              detail: groupObstacleSql(cell, cells),
-            }),
-          ]
-    if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
+        : [skippedItemSql(output, incomplete, `'group_incomplete'`, groupObstacleSql(cell, cells))]
+    if (output.mapping.sql === null && output.fit.kind !== 'text') return found
     const cast = castColumn(cell)
     const isNothing = `${cast} is null or ${isBlankValueSql(cast, output.fit)}`
-    const isShort =
-      output.fit.kind === 'bits' && output.fit.exact ? `length(${cast}) < ${output.fit.length}` : 'false'
-    const reason = `case when ${isNothing} then 'no_value' when ${isShort} then 'not_a_bit_string' else 'too_long' end`
+    const reason = `case when ${isNothing} then 'no_value' else 'too_long' end`
     const when = `"~same" and ${isReadySql(cell)} and not (${hasNewValueSql(cell)})`
-    const value = `case when not (${isNothing}) then ${cast} end`
-    return [...found, skippedItemSql(cell, value, { when, reason, detail: 'null' })]
+    return [...found, skippedItemSql(output, when, reason, 'null')]
   })
   return whereAnySql(
     parts.map(({ when }) => when),
@@ -431,13 +397,13 @@ function skippedCellsSql(cells: readonly IndexedOutput[]): string {
   )
 }
 
-/** SQL for an array with a skipped cell, or an empty one, and when. The value of an expression is what only the database knows. */
+/** SQL for an array with a skipped cell, or an empty one, and when. */
 function skippedItemSql(
-  { output }: IndexedOutput,
-  value: string,
-  { when, reason, detail }: { readonly when: string; readonly reason: string; readonly detail: string },
+  { column }: MappedOutput,
+  when: string,
+  reason: string,
+  detail: string,
 ): { readonly when: string; readonly array: string } {
-  const made = output.mapping.sql === null ? '' : `, 'value', ${valueJsonSql(output, `(${value})`)}`
-  const item = `jsonb_build_object('column', ${quoteLiteral(output.column)}, 'reason', ${reason}, 'detail', ${detail}${made})`
+  const item = `jsonb_build_object('column', ${quoteLiteral(column)}, 'reason', ${reason}, 'detail', ${detail})`
   return { when: `(${when})`, array: `case when ${when} then jsonb_build_array(${item}) else '[]' end` }
 }

@@ -5,21 +5,12 @@ import { rejectProtectedRows } from '../row-security.ts'
 import type { Source, MappedCell } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
 import { executeUpdate, type ExecuteOptions, type UpdatedRows, type RejectedCells } from './execute.ts'
-import {
-  readJson,
-  resultReader,
-  rowUpdateStatement,
-  stepSql,
-  composeJsonSql,
-  listParents,
-  type RefusedCell,
-  type RowResult,
-} from './statement.ts'
+import { stepSql, composeJsonSql, listParents, type RefusedCell, type RowResult } from './statement.ts'
 import { jsonColumns, namesWhereSql, type RowUpdate, type IndexedCell } from './row-update.ts'
 import { writeUpdate, type WriteRow } from './write-update.ts'
 import { describeSkip, type SkipReason } from '../../domain/skipped-cell.ts'
-import { tryRows, quoteList, quoteLiteral, quoteName, type Db } from '../db.ts'
-import { batchJson, IDENTITY_COLUMNS } from './batch.ts'
+import { quoteList, quoteLiteral, quoteName, type Db } from '../db.ts'
+import { IDENTITY_COLUMNS } from './batch.ts'
 import { findColumn } from '../catalogue.ts'
 import { holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
 import { joinsSql, rowInputsSql } from '../inputs.ts'
@@ -70,19 +61,12 @@ export async function writeBatch<Schema>(
   options: ExecuteOptions = {},
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
-  const { preview = false } = options
   const toUpdate = (bisecting: boolean): RowUpdate<WriteRow> => writeUpdate(toWholeSource(source), bisecting)
   const updated = await executeUpdate(tx, source, toUpdate, batch, options)
-  const made = preview ? new Map() : await readRejectedValues(tx, source, batch, updated.cells)
-  return await rejectProtectedRows(tx, source, toWriteResults(source, batch, updated, made))
+  return await rejectProtectedRows(tx, source, toWriteResults(source, batch, updated))
 }
 
-function toWriteResults(
-  source: Source,
-  batch: readonly WriteRow[],
-  updated: UpdatedRows,
-  made: ReadonlyMap<number, Readonly<Record<string, unknown>>>,
-): WriteResult[] {
+function toWriteResults(source: Source, batch: readonly WriteRow[], updated: UpdatedRows): WriteResult[] {
   return batch.map((row, index) => {
     const { key, values, misfits = [] } = row
     const result = toResult(key, updated.rows.get(index))
@@ -92,9 +76,8 @@ function toWriteResults(
     )
     const rejected = updated.cells.get(index)
     if (rejected === undefined) return { ...result, protectedColumns }
-    const known = { ...pickPlainValues(source, row), ...made.get(index) }
     const refused = rejected
-      .flatMap((cells) => toSkippedCells(source, cells, known))
+      .flatMap((cells) => toSkippedCells(source, cells))
       .filter(({ column }) => !protectedColumns.includes(column))
     const skipped = [...result.skipped, ...refused]
     const isRejected = result.outcome === 'unchanged' && refused.length > 0 && !wasWritten(row, skipped)
@@ -154,26 +137,20 @@ function wasWritten({ values, lastWritten }: WriteRow, skipped: readonly Refused
 /**
  * The cells of a rejected unit. Of a group, the cells in the constraint's columns are at fault, and the others are left
  * out with them.
- * @param made the values of its cells, as far as they are known
  */
-function toSkippedCells(
-  source: Source,
-  { columns, error, constraint }: RejectedCells,
-  made: Readonly<Record<string, unknown>>,
-): RefusedCell[] {
+function toSkippedCells(source: Source, { columns, error, constraint }: RejectedCells): RefusedCell[] {
   const outputs = new Map(source.outputs.map((output) => [output.column, output]))
   const broken = new Set([...(constraint?.columns ?? []), error.column])
   const inConstraint = columns.filter((column) => broken.has(outputs.get(column)?.attribute ?? column))
   return columns.map((column): RefusedCell => {
-    const value = Object.hasOwn(made, column) ? { value: made[column] } : {}
     if (inConstraint.length > 0 && !inConstraint.includes(column)) {
       const detail = `${inConstraint.join(', ')}: ${describeSkip(toSkipReason({ error, constraint }, false))}`
-      return { column, reason: 'group_incomplete', detail, ...value }
+      return { column, reason: 'group_incomplete', detail }
     }
     const isTouch = !outputs.has(column)
     const isExpression = isTouch || outputs.get(column)?.mapping.sql !== null
     const { reason, detail } = toSkipReason({ error, constraint }, isExpression)
-    return { column, reason: isTouch && reason === 'sql_failed' ? 'touch_failed' : reason, detail, ...value }
+    return { column, reason: isTouch && reason === 'sql_failed' ? 'touch_failed' : reason, detail }
   })
 }
 
@@ -204,47 +181,6 @@ function toSkipReason(
   }
   const isOwn = isExpression && EXPRESSION_CLASSES.has(error.code.slice(0, 2))
   return { reason: isOwn ? 'sql_failed' : 'rejected', detail: describeServerError(error) }
-}
-
-/** The values of a row's outputs without an expression, as they were to be written. */
-const pickPlainValues = (source: Source, { values }: WriteRow): Record<string, unknown> =>
-  Object.fromEntries(
-    source.outputs
-      .filter(({ column, mapping }) => mapping.sql === null && Object.hasOwn(values, column))
-      .map(({ column }) => [column, values[column]]),
-  )
-
-/**
- * Reads what the expressions of rejected cells give, because the record's value is not what was to be written. Errors of a
- * constraint only: an expression that fails gives nothing.
- * @returns by the index of each row, the values by column
- */
-async function readRejectedValues(
-  tx: Db,
-  source: Source,
-  rows: readonly WriteRow[],
-  rejected: ReadonlyMap<number, readonly RejectedCells[]>,
-): Promise<ReadonlyMap<number, Readonly<Record<string, unknown>>>> {
-  const bySql = new Set(
-    source.outputs.filter(({ mapping }) => mapping.sql !== null).map(({ column }) => column),
-  )
-  const batch = rows.flatMap((row, index) => {
-    const columns = (rejected.get(index) ?? [])
-      .filter(({ error }) => error.code.startsWith('23'))
-      .flatMap((cells) => cells.columns)
-    if (!columns.some((column) => bySql.has(column))) return []
-    const values = Object.entries(row.values).filter(([column]) => columns.includes(column))
-    return [{ ...row, index, values: Object.fromEntries(values), withoutTouches: true }]
-  })
-  if (batch.length === 0) return new Map()
-  const update = writeUpdate(source, true)
-  const attempt = await tryRows<{ results: string }>(
-    tx,
-    rowUpdateStatement(source, update, { preview: true }),
-    [batchJson(update.batch, batch)],
-  )
-  const results = 'rows' in attempt ? attempt.rows.flatMap((row) => readJson(row.results) as object[]) : []
-  return new Map(results.map(resultReader(update)).map(({ index, after }) => [index, after ?? {}]))
 }
 
 /**

@@ -102,8 +102,6 @@ const SHAPES: [type: string, held: string, value: unknown][] = [
   ['ext.citext[]', `array['Mixed']::ext.citext[]`, ['MIXED']],
   ['bytea', String.raw`'\x00ff5c'`, String.raw`\x0102`],
   ['char(5)', `'ab'`, 'abc'],
-  ['"char"', `'x'`, 'y'],
-  ['name', `'n'`, 'm'],
   ['bit(4)', `'0101'`, '1010'],
   ['varbit(5)', `'01'`, '11111'],
   ['inet', `'10.0.0.1'`, '10.0.0.2/8'],
@@ -360,17 +358,30 @@ describe('keys', () => {
 })
 
 describe('values', () => {
-  test('too long for a type that truncates silently are skipped', async () => {
-    await table('c "char", n name, b bit(4), v varbit(3)', `insert into people values (1, 'a');`)
-    const columns = ['c', 'n', 'b', 'v']
-    const record = { c: 'VP', n: 'é'.repeat(32), b: '101011', v: '1010' }
-    const [skipped] = await write(await open(columns.map((column) => always(column))), ['1'], record)
-    expect(skipped?.outcome).toBe('unchanged')
-    const sql = columns.map((column) => always(column, { sql: '$value' }))
-    const [bySql] = await write(await open(sql), ['1'], record)
-    expect(bySql).toMatchObject({
-      outcome: 'unchanged',
-      skipped: columns.map((column) => ({ column, reason: 'too_long' })),
+  test('that a cast to the type of a column would cut or fill up are skipped', async () => {
+    await table('b bit(4), v varbit(3), bs bit(4)[]', `insert into people values (1, 'a');`)
+    const columns = ['b', 'v', 'bs']
+    for (const record of [
+      { b: '101011', v: '1010', bs: ['101011'] },
+      { b: '10', v: 'two', bs: ['1'] },
+    ]) {
+      const [skipped] = await write(await open(columns.map((column) => always(column))), ['1'], record)
+      expect(skipped).toMatchObject({
+        outcome: 'rejected',
+        skipped: columns.map((column) => ({ column, reason: 'rejected' })),
+      })
+    }
+    const [bySql] = await write(await open([always('b', { sql: '$value' })]), ['1'], { b: '10101' })
+    expect(bySql).toMatchObject({ outcome: 'rejected', skipped: [{ column: 'b', reason: 'sql_failed' }] })
+  })
+
+  test('of a type that cuts longer ones silently are refused', async () => {
+    await table('c "char", n name, ns name[]', '')
+    await expect(open(['c', 'n', 'ns'].map((column) => always(column)))).rejects.toMatchObject({
+      problems: ['c', 'n', 'ns'].map((column) => ({
+        place: `outputs.${column}`,
+        found: expect.stringContaining('cuts longer values') as string,
+      })),
     })
   })
 

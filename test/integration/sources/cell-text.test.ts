@@ -20,8 +20,6 @@ beforeAll(async () => {
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   text: [`''`, `' a "b" \\ '`, `'{"a": 1}'`, `'null'`],
   'character(5)': [`'a'`, `'12'`],
-  '"char"': [`'x'`, `''`],
-  name: [`'n'`],
   tag: [`'b'`],
   'character varying(9)': [`'12.50'`],
   smallint: ['-1'],

@@ -265,12 +265,12 @@ test('a preview shows the cells that fit, and skips those whose expression fails
   expect(await row(2, 'title')).toEqual({ title: null })
 })
 
-test('a skipped cell has the value that its expression gave, if a constraint rejects it', async () => {
+test('a skipped cell has the constraint that rejects what its expression gave', async () => {
   const source = await open(outputsWithMisfits)
   const [result] = await write(database, source, ['1'], { country: 'xx', score: 'many', level: 99 })
   expect(result?.skipped.toSorted((a, b) => (a.column < b.column ? -1 : 1))).toEqual([
-    { column: 'country', reason: 'foreign_key', detail: 'countries (id), people_country_fkey', value: 'XX' },
-    { column: 'level', reason: 'check', detail: 'people_level_check', value: 99 },
+    { column: 'country', reason: 'foreign_key', detail: 'countries (id), people_country_fkey' },
+    { column: 'level', reason: 'check', detail: 'people_level_check' },
     { column: 'score', reason: 'sql_failed', detail: 'invalid input syntax for type integer (22P02)' },
   ])
 })

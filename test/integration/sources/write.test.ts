@@ -365,7 +365,7 @@ describe('keys inside a jsonb column', () => {
 })
 
 describe('expressions', () => {
-  test('get the value as text, json or number, and the confidence', async () => {
+  test('get the value as text or json, and the confidence', async () => {
     await database.query(`create table if not exists domains (id int primary key, name text)`)
     await database.query(`truncate domains; insert into domains values (7, 'x.no')`)
     await database.query(`insert into people (id, email) values (1, 'a'), (2, 'b'), (3, 'c')`)
@@ -373,14 +373,14 @@ describe('expressions', () => {
       output('title', 'title', { sql: `upper($value) || ' $value' -- ' $value` }),
       output('level', 'domain', { sql: '(select id from domains where name = $value)' }),
       output('tags', 'tags', { sql: `array(select jsonb_array_elements_text($json))` }),
-      output('country', 'millions', { sql: '$value * 1000000' }),
+      output('country', 'millions', { sql: '$value::numeric * 1000000' }),
       output('attributes.sure', 'title', { sql: '$confidence > 0.5' }),
       output('phone', 'empty', { sql: `regexp_replace($value, '.', '', 'g')` }),
     ]
     const source = await openSource(database.db, mapping({ outputs }))
     const record = { title: `o'x`, domain: 'x.no', tags: ['a', 'b'], millions: 1.5, empty: 'x' }
     const [result] = await write(database, source, ['1', '2'], record)
-    expect(result?.skipped).toEqual([{ column: 'phone', reason: 'no_value', detail: null, value: null }])
+    expect(result?.skipped).toEqual([{ column: 'phone', reason: 'no_value', detail: null }])
     expect((await rows('title, level, tags, country, attributes, phone'))[0]).toEqual({
       title: `O'X $value`,
       level: 7,
@@ -391,7 +391,13 @@ describe('expressions', () => {
     })
     const other = await write(database, source, ['3'], { domain: 'unknown.no', millions: 'many' })
     expect(other).toMatchObject([
-      { outcome: 'unchanged', skipped: [{ column: 'level', reason: 'no_value' }] },
+      {
+        outcome: 'rejected',
+        skipped: [
+          { column: 'level', reason: 'no_value' },
+          { column: 'country', reason: 'sql_failed' },
+        ],
+      },
     ])
   })
 

@@ -13,7 +13,6 @@ const source = {
     {
       column: 'title',
       fit: { kind: 'text', maxLength: 20 },
-      valueType: 'text',
       mapping: output('title', 'title'),
     },
   ],

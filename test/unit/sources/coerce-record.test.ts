@@ -7,12 +7,11 @@ import { output } from '../../integration/sources/mapping.ts'
 
 interface Given extends Partial<OutputMapping> {
   readonly fit?: Fit
-  readonly valueType?: 'text' | 'number'
 }
 
 /** A source with outputs only, which is all that coercion reads. */
 function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): Source {
-  const resolved = Object.entries(outputs).map(([column, { fit, valueType, ...options }]) => ({
+  const resolved = Object.entries(outputs).map(([column, { fit, ...options }]) => ({
     column,
     attribute: column,
     path: [],
@@ -23,7 +22,6 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
       fit: fit ?? { kind: 'text' as const, maxLength: null },
     },
     fit: fit ?? { kind: 'text' as const, maxLength: null },
-    valueType: valueType ?? ('text' as const),
     mapping: output(column, column, options),
   }))
   return { name: 'people', mapping: { minConfidence }, outputs: resolved } as unknown as Source
@@ -124,12 +122,11 @@ describe('what is left to the database', () => {
   test('an output with sql gets the raw field', () => {
     const outputs = source({
       a: { field: 'tags', sql: '$json' },
-      b: { field: 'n', sql: '$value * 2', valueType: 'number', fit: { kind: 'integer', bits: 16 } },
-      c: { field: 'word', sql: '$value * 2', valueType: 'number' },
+      b: { field: 'n', sql: '$value::numeric * 2', fit: { kind: 'integer', bits: 16 } },
     })
-    expect(coerceRecord(outputs, { tags: ['x'], n: '1000000', word: 'many' }, 1)).toEqual({
+    expect(coerceRecord(outputs, { tags: ['x'], n: '1000000' }, 1)).toEqual({
       values: { a: ['x'], b: '1000000' },
-      skipped: [{ column: 'c', reason: 'not_a_number', detail: null, value: 'many' }],
+      skipped: [],
     })
   })
 })
