@@ -201,8 +201,8 @@ export interface SourceConfig<
   /** What keeps when a row was enriched last, by whatever did it. It replaces a condition on that time in `where`. */
   readonly freshness?: {
     /**
-     * A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than `refreshAfter`
-     * counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().
+     * A column with a timestamptz, timestamp or date. A row whose value is younger than `refreshAfter` counts as
+     * enriched, whatever enriched it, and is not picked. Each write sets it to now().
      */
     readonly column: string
   }

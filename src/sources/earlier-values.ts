@@ -15,8 +15,6 @@ const countsAsBlank = ({ mapping }: MappedOutput): boolean => POLICY_RULES[mappi
 /** Whether any cell of a source may hold what counts as blank. */
 export const readsEarlier = ({ outputs }: Pick<Source, 'outputs'>): boolean => outputs.some(countsAsBlank)
 
-const wholes = new WeakMap<Source, Source>()
-
 /**
  * The source with all that its services fill, of which this one gives its own a value: what was written for earlier inputs goes with the
  * first record for the new ones, whichever service fills the cell.
@@ -24,14 +22,10 @@ const wholes = new WeakMap<Source, Source>()
 export function toWholeSource(source: Source): Source {
   const { outputs, allOutputs } = source
   if (allOutputs === undefined) return source
-  const known = wholes.get(source)
-  if (known !== undefined) return known
   const others = allOutputs
     .filter(({ column }) => outputs.every((own) => own.column !== column))
     .map((output) => ({ ...output, mapping: { ...output.mapping, group: null } }))
-  const whole = { ...source, outputs: [...outputs, ...others] }
-  wholes.set(source, whole)
-  return whole
+  return { ...source, outputs: [...outputs, ...others] }
 }
 
 /** SQL: whether the cell still holds what Fillrate wrote for earlier inputs. Never NULL. */

@@ -111,10 +111,9 @@ export interface MappedOutput extends MappedCell {
 
 /** What keeps when a row was enriched last, and the age at which that is out of date. */
 export interface MappedFreshness {
-  /** What each write sets. */
+  /** What each write sets: a column. */
   readonly cell: MappedCell
-  /** `json`: the cell is a key inside a jsonb column. */
-  readonly kind: TimeType | 'json'
+  readonly kind: TimeType
   readonly maxAgeMs: number
   /** Other sources that stamp the same cell of the same rows. */
   readonly sharedWith?: readonly string[]

@@ -156,22 +156,19 @@ export function resolveFreshness(
   const place = 'freshness.column'
   const cell = resolveCell(table, column, place, keyNames, report)
   if (cell === null) return { touches, freshness: null }
-  const { kind } = cell.type.fit
-  const time = TIMES.find((name) => name === kind)
-  if (cell.path.length === 0 && time === undefined) {
+  const kind = TIMES.find((name) => name === cell.type.fit.kind)
+  if (kind === undefined) {
     report.add(
       place,
       `'${cell.attribute}', which is ${cell.type.name}`,
-      'a time: timestamptz, timestamp or date, or a key inside a jsonb column',
+      'a column with a time: timestamptz, timestamp or date',
       `Name another column, or add one: alter table ${table.sql} add column enriched_at timestamptz`,
     )
     return { touches, freshness: null }
   }
-  const touch = touches.find(
-    (other) => other.attribute === cell.attribute && other.path.join('\0') === cell.path.join('\0'),
-  )
+  const touch = touches.find((other) => other.attribute === cell.attribute)
   return {
-    touches: touch ? touches : [...touches, { ...cell, expression: stampExpression(cell) }],
-    freshness: { cell: touch ?? cell, kind: time ?? 'json', maxAgeMs },
+    touches: touch ? touches : [...touches, { ...cell, expression: stampExpression(kind) }],
+    freshness: { cell: touch ?? cell, kind, maxAgeMs },
   }
 }
