@@ -22,7 +22,7 @@ export default {
 `
 
 const CONSUMER = `
-import { ConfigProblems, createFillrate, defineConfig, verifyWebhook, type RunReport } from 'fillrate'
+import { ConfigProblems, createFillrate, defineConfig, type RunReport } from 'fillrate'
 
 export const config = defineConfig({
   sources: {
@@ -37,7 +37,7 @@ export async function enriched(): Promise<number> {
 }
 // @ts-expect-error: a budget is a number or 'unlimited'
 defineConfig({ sources: {}, budget: 'all' })
-export const known = [ConfigProblems, verifyWebhook]
+export const known = [ConfigProblems]
 `
 
 try {

@@ -1,6 +1,6 @@
 /**
- * The public API, `import 'fillrate'`: the configuration's types, descriptions of services, Fillrate for programs with their
- * own scheduler, and webhook signatures.
+ * The public API, `import 'fillrate'`: the configuration's types, descriptions of services, and Fillrate for programs with
+ * their own scheduler.
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
 export {
@@ -34,4 +34,3 @@ export type { Plan } from './domain/report/plan.ts'
 export type { RunReport } from './domain/report/run.ts'
 export type { RunProgress } from './runs/counters.ts'
 export type { UndoReport } from './actions/undo/undo.ts'
-export { signWebhook, verifyWebhook } from './webhook/signature.ts'

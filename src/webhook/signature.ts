@@ -5,11 +5,7 @@ import { type SignatureScheme, USUAL_SIGNATURE } from '../domain/service/service
 const ALPHABETS = { hex: /^[0-9a-f]+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const
 const BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
 
-/**
- * Signs a body with HMAC-SHA256, in lowercase hexadecimal. For tests of a receiver.
- * @example
- * const headers = { 'x-webhook-signature': signWebhook(body, secret) }
- */
+/** Signs a body as a service does, for cases and tests. */
 export function signWebhook(
   body: Buffer | string,
   secret: string,
@@ -19,28 +15,18 @@ export function signWebhook(
 }
 
 /**
- * Whether the `x-webhook-signature` header was made from exactly these bytes with one of the secrets. Pass the body as
- * received: JSON that was parsed and serialized again has different bytes. All secrets are tried, each in constant time,
- * so that timing reveals nothing.
- *
- * Strict where the interface is explicit: exactly 64 lowercase hexadecimal digits; uppercase, a prefix (`sha256=`),
- * white space and a repeated header are rejected.
- *
+ * Whether a signature was made from exactly these bytes with one of the secrets. All secrets are tried, each in constant time,
+ * so that timing reveals nothing. Strict where the interface is explicit: exactly 64 lowercase hexadecimal digits; uppercase, a
+ * prefix (`sha256=`), white space and a repeated header are rejected.
  * @throws TypeError if there is no secret, or an empty one, with which anyone could sign
- * @example
- * app.post('/webhooks/enrichment', (request, reply) => {
- *   if (!verifyWebhook(request.rawBody, request.headers['x-webhook-signature'], [newSecret, oldSecret]))
- *     return reply.code(401).send()
- * })
  */
 export function verifyWebhook(
   body: Buffer | string,
   signature: string | readonly string[] | undefined,
-  secrets: string | readonly string[],
+  secrets: readonly string[],
   scheme: SignatureScheme = USUAL_SIGNATURE,
 ): boolean {
-  const all = typeof secrets === 'string' ? [secrets] : secrets
-  if (all.length === 0 || all.includes('')) {
+  if (secrets.length === 0 || secrets.includes('')) {
     throw new TypeError(
       'a webhook secret is missing or empty: expected at least one (FILLRATE_WEBHOOK_SECRET)',
     )
@@ -48,7 +34,7 @@ export function verifyWebhook(
   const claimed = readSignature(signature, scheme)
   if (claimed === null) return false
   let matches = 0
-  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(body, secret, scheme), claimed))
+  for (const secret of secrets) matches |= Number(timingSafeEqual(computeHmac(body, secret, scheme), claimed))
   return matches === 1
 }
 

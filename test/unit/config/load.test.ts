@@ -36,7 +36,7 @@ const files: Record<string, string> = {
   'commonjs/fillrate.config.ts': `import { table } from './table.ts'\nimport { defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'table')})\n`,
   'commonjs/table.ts': "export const table: string = 'from_commonjs'\n",
   'commonjs/old.js': `module.exports = ${body('from_old_js')}\n`,
-  'library/own.mjs': `import { signWebhook, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'signWebhook.name')})\n`,
+  'library/own.mjs': `import { testService, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'testService.name')})\n`,
   'several/fillrate.config.json': JSON.stringify({
     services: {
       acme: {},
@@ -157,7 +157,7 @@ describe('a configuration file', () => {
       { table: 'from_json', path: join(folder, 'json/fillrate.config.json') },
       { table: 'from_commonjs', path: join(folder, 'commonjs/fillrate.config.ts') },
       { table: 'from_old_js', path: join(folder, 'commonjs/old.js') },
-      { table: 'signWebhook', path: join(folder, 'library/own.mjs') },
+      { table: 'testService', path: join(folder, 'library/own.mjs') },
       { table: 'from_commonjs', path: join(folder, 'linked/fillrate.config.ts') },
     ])
     expect(stderr).toBe('')
