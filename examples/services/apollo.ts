@@ -70,7 +70,7 @@ export default defineService({
       first_name: 'text',
       last_name: 'text',
       name: 'text',
-      title: { type: 'text', form: 'open', description: 'a job title' },
+      title: 'text',
       headline: 'text',
       seniority: 'text',
       departments: 'list',

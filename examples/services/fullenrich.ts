@@ -88,7 +88,7 @@ export default defineService({
       'location.country': 'text',
       'social_profiles.professional_network.url': 'text',
       skills: 'list',
-      'employment.current.title': { type: 'text', form: 'open', description: 'a job title' },
+      'employment.current.title': 'text',
       'employment.current.seniority': 'text',
       'employment.current.company.name': 'text',
       'employment.current.company.domain': 'text',

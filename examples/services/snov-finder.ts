@@ -80,7 +80,7 @@ export default defineService({
   fields: {
     person: {
       email: 'text',
-      smtp_status: { type: 'text', examples: STATUSES },
+      smtp_status: 'text',
     },
   },
 })

@@ -66,7 +66,7 @@ export default defineService({
       country: 'text',
       locality: 'text',
       linkedIn: 'text',
-      'currentJob.position': { type: 'text', form: 'open', description: 'a job title' },
+      'currentJob.position': 'text',
       'currentJob.companyName': 'text',
       'currentJob.site': 'text',
     },

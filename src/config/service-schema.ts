@@ -27,30 +27,16 @@ import {
   SIGNATURE_ENCODINGS,
   type ServiceDefinition,
 } from '../domain/service/adapter.ts'
-import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
+import { FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames, isLoopbackUrl } from '../util/text.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import { NAME_DETAILS } from '../domain/mapping.ts'
 
-const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
 const fields = z
-  .record(
-    textLike(FIELD_PATH, "a field's path, such as 'company.name'"),
-    z.union(
-      [
-        oneOfStrings(FIELD_TYPES),
-        objectOf({
-          type: oneOfStrings(FIELD_TYPES),
-          description: z.string().optional(),
-          examples: z.array(z.unknown()).optional(),
-          form: oneOfStrings(FIELD_FORMS).optional(),
-        }),
-      ],
-      { error: EXPECTED_FIELD },
-    ),
-    { error: objectLike("{ job_title: 'text' }") },
-  )
+  .record(textLike(FIELD_PATH, "a field's path, such as 'company.name'"), oneOfStrings(FIELD_TYPES), {
+    error: objectLike("{ job_title: 'text' }"),
+  })
   .optional()
 
 const EXPECTED_CREDITS =

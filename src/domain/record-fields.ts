@@ -1,4 +1,4 @@
-import type { FieldDefinition, FieldShape } from './service/field-shape.ts'
+import type { FieldShape, FieldType } from './service/field-shape.ts'
 import type { SourceKind } from './mapping.ts'
 
 const createShape = (
@@ -92,16 +92,10 @@ export function shapeOfField(field: string, shapes: Readonly<Record<string, Fiel
   return createShape(`an object with ${Object.keys(example).join(', ')}`, [example], { type: 'object' })
 }
 
-/** The shape of a field that is described by its type alone, or by parts of its shape. */
-export function completeShape(definition: FieldDefinition): FieldShape {
-  const given = typeof definition === 'string' ? { type: definition } : definition
-  const { description, examples } = TYPE_EXAMPLES[given.type]
-  return createShape(description, examples, { form: 'unknown', ...given })
+/** The shape of a field that a description lists by its type. Of a text nothing is known. */
+export const TYPE_SHAPES: Readonly<Record<FieldType, FieldShape>> = {
+  text: createShape('a text', [], { form: 'unknown' }),
+  number: createShape('a number', [1, 250, 2_300_000], { type: 'number', form: 'unknown' }),
+  list: createShape('a list of texts', [['React']], { type: 'list', form: 'unknown' }),
+  object: createShape('an object', [{ name: 'Ada' }], { type: 'object', form: 'unknown' }),
 }
-
-const TYPE_EXAMPLES = {
-  text: { description: 'a text', examples: ['Ada Lovelace'] },
-  number: { description: 'a number', examples: [1, 250, 2_300_000] },
-  list: { description: 'a list of texts', examples: [['React', 'PostgreSQL']] },
-  object: { description: 'an object', examples: [{ name: 'Analytical Engines' }] },
-} as const

@@ -3,7 +3,7 @@ import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { NameDetail } from '../mapping.ts'
 import type { ServiceAuth } from './auth.ts'
 import type { RateDefinition } from './documented-limit.ts'
-import type { FieldDefinition } from './field-shape.ts'
+import type { FieldType } from './field-shape.ts'
 import type {
   AwaitedJob,
   BulkInput,
@@ -182,10 +182,10 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly account?: AccountEndpoint
   readonly rate?: RateDefinition
   readonly credits?: CreditsDefinition
-  /** The fields of a record, which outputs may copy: a dot leads into an object. */
+  /** The fields of a record, which outputs may copy, each with its type: a dot leads into an object. */
   readonly fields?: {
-    readonly person?: Readonly<Record<Person, FieldDefinition>>
-    readonly company?: Readonly<Record<Company, FieldDefinition>>
+    readonly person?: Readonly<Record<Person, FieldType>>
+    readonly company?: Readonly<Record<Company, FieldType>>
   }
 }
 

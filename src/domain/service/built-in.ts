@@ -12,6 +12,6 @@ export const BUILT_IN_SERVICE: Service = createService(
     person: { path: '/v1/person/enrich' },
     company: { path: '/v1/company/enrich' },
     bulk: { path: '/v1/person/bulk' },
-    fields: BUILT_IN_SHAPES,
   }),
+  BUILT_IN_SHAPES,
 )

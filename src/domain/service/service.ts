@@ -3,7 +3,7 @@ import { JOB_SIZE } from '../job.ts'
 import { NAME_DETAILS, type NameDetail, type SourceKind } from '../mapping.ts'
 import { roundCredits, type CalledEndpoint } from '../spend.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
-import { completeShape, type RecordShapes } from '../record-fields.ts'
+import { TYPE_SHAPES, type RecordShapes } from '../record-fields.ts'
 import type {
   AccountEndpoint,
   BulkEndpoint,
@@ -107,13 +107,15 @@ export interface Service {
 /** Placeholders of a path, `{email}`. */
 const PLACEHOLDER = /\{(\w+)\}/g
 
-/** Completes a definition. It must be valid: `parseService` checks it. */
-export function createService(definition: ServiceDefinition): Service {
-  const { person, company, bulk, companyBulk, webhook, poll, account, rate, fields } = definition
-  const shapes: RecordShapes = {
-    person: completeShapes(fields?.person),
-    company: completeShapes(fields?.company),
-  }
+/**
+ * Completes a definition. It must be valid: `parseService` checks it.
+ * @param shapes more than the definition says of its fields
+ */
+export function createService(
+  definition: ServiceDefinition,
+  shapes: RecordShapes = toShapes(definition),
+): Service {
+  const { person, company, bulk, companyBulk, webhook, poll, account, rate } = definition
   const read = (kind: SourceKind, place: RecordPlace = {}): RecordReader =>
     createRecordReader(toRecordShape(kind, Object.keys(shapes[kind]), place))
   // The result of a delivery is under `data`, whatever else may wrap the record in it.
@@ -163,10 +165,11 @@ const completeSignature = (
     ? signature
     : { ...USUAL_SIGNATURE, ...signature, header: signature.header.toLowerCase() }
 
-const completeShapes = (
-  fields: Readonly<Record<string, Parameters<typeof completeShape>[0]>> = {},
-): RecordShapes['person'] =>
-  Object.fromEntries(Object.entries(fields).map(([path, field]) => [path, completeShape(field)]))
+function toShapes({ fields = {} }: ServiceDefinition): RecordShapes {
+  const ofKind = (kind: SourceKind): RecordShapes[SourceKind] =>
+    Object.fromEntries(Object.entries(fields[kind] ?? {}).map(([path, type]) => [path, TYPE_SHAPES[type]]))
+  return { person: ofKind('person'), company: ofKind('company') }
+}
 
 function createLookupCall<Input extends object>(
   endpoint: LookupEndpoint<Input>,
