@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { keyOrderSql, keyTextSql } from './key.ts'
+import { hasKeySql, keyOrderSql, keyTextSql } from './key.ts'
 import { quoteName, type Db } from './db.ts'
 import type { Source } from './source-model.ts'
 
@@ -23,13 +23,10 @@ export async function sampleKeys(
   const sampled = sql.raw(percent === 100 ? '' : `tablesample system (${percent}) repeatable (${seed})`)
   const key = sql.raw(keyTextSql(source))
   const columns = sql.raw(source.keyColumns.map(({ name }) => `t.${quoteName(name)}`).join(', '))
-  const isKeyed = sql.raw(
-    source.keyColumns.map(({ name }) => `t.${quoteName(name)} is not null`).join(' and '),
-  )
   const result = await sql<{ key: string }>`
     select ${key} as key
       from (select ${columns} from ${sql.raw(source.table.sql)} as t ${sampled}
-             where ${isKeyed} order by md5(${key} || ${seed}::text) limit ${count}) as t
+             where ${sql.raw(hasKeySql(source))} order by md5(${key} || ${seed}::text) limit ${count}) as t
      group by ${columns} order by ${sql.raw(keyOrderSql(source))}`.execute(db)
   return result.rows.map((row) => row.key)
 }
