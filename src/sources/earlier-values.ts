@@ -85,7 +85,6 @@ export function blankValueSql({ table }: Source, output: MappedOutput): string |
       return `''::${cast}`
     case 'array':
       return `'{}'::${cast}`
-    case 'json':
     case 'jsonb':
       return `'[]'::${cast}`
     default:
