@@ -1,5 +1,5 @@
 import { INPUT_NAMES } from '../../src/domain/identifiers/kind.ts'
-import { BUILT_IN_SHAPES } from '../../src/domain/record-fields.ts'
+import { BUILT_IN_FIELDS } from '../../src/domain/record-fields.ts'
 import { type ConfigJsonSchema as Schema, configJsonSchema } from '../config-schema.ts'
 import { cell } from './table.ts'
 
@@ -39,8 +39,8 @@ export function configurationPage(): string {
     'The name is a column of the table, or a key inside a jsonb column (`attributes.department`). The value is a field ' +
       'of the record, or an object with these fields:',
     options === undefined ? '' : fields(options, 'outputs'),
-    `Fields of a person: ${list(Object.keys(BUILT_IN_SHAPES.person))}.`,
-    `Fields of a company: ${list(Object.keys(BUILT_IN_SHAPES.company))}.`,
+    `Fields of a person: ${list(Object.keys(BUILT_IN_FIELDS.person))}.`,
+    `Fields of a company: ${list(Object.keys(BUILT_IN_FIELDS.company))}.`,
     '**Policies.** `blank` writes only where the column is blank: NULL, an empty text, only white space, an empty ' +
       'array, JSON null, or a missing key. `tracked` also replaces a value that Fillrate wrote for the same inputs and that is ' +
       'unchanged since. `always` replaces any value. Once the inputs of a row have changed, what Fillrate wrote for the earlier ones ' +
@@ -54,8 +54,7 @@ export function configurationPage(): string {
       'the batch. In `touch`, names are columns or keys inside a jsonb column, and expressions see `t`, `joins` and `$confidence`.',
     "**Unlisted fields.** `{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field " +
       'that is not listed above is an error.',
-    '`fillrate check` reports a field that can never fit its column; what `map`, `sql` and constraints make of values shows in ' +
-      '`fillrate run --dry-run`.',
+    'Whether values fit their columns, and what `map`, `sql` and constraints make of them, shows in `fillrate run --dry-run`.',
     '## `service`',
     fields(objectIn(service), 'service'),
     '## `services`: entries',

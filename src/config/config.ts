@@ -127,7 +127,6 @@ function resolveSource(
         takes: service.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
         details: service.adapter[source.kind]?.details ?? [],
       },
-      shapes: service.adapter.shapes[source.kind],
       minConfidence: service.minConfidence ?? minConfidence,
       freshness: freshness && { ...freshness, maxAgeMs: service.refreshAfterMs },
       outputs: Object.entries(outputs).flatMap(([column, output]) => {

@@ -27,7 +27,7 @@ import {
   SIGNATURE_ENCODINGS,
   type ServiceDefinition,
 } from '../domain/service/adapter.ts'
-import { FIELD_TYPES } from '../domain/service/field-shape.ts'
+import { FIELD_TYPES } from '../domain/record-fields.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames, isLoopbackUrl } from '../util/text.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'

@@ -142,7 +142,7 @@ export interface ConfiguredService {
 
 /** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */
 const listFields = ({ adapter }: ConfiguredService, kind: SourceKind): string[] =>
-  Object.keys(adapter.shapes[kind])
+  Object.keys(adapter.fields[kind])
 
 export const adviseUnlisted = (field: string): string =>
   `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`

@@ -1,5 +1,4 @@
 import type { OnDelete } from './deleted-row.ts'
-import type { FieldShape } from './service/field-shape.ts'
 
 /**
  * The resolved mapping of a source: the configuration of one user table with every default filled in. `config` creates
@@ -93,8 +92,6 @@ export const ONLY_SERVICE: StepPlace = {
 /** What one of its services does with a source: a step of the rows. */
 export interface SourceStep {
   readonly step: StepPlace
-  /** The fields of the service's records. */
-  readonly shapes: Readonly<Record<string, FieldShape>>
   readonly minConfidence: number
   /**
    * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched

@@ -1,6 +1,6 @@
 import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from '../domain/identifiers/addresses.ts'
 import type { InputName, SourceKind } from '../domain/mapping.ts'
-import { BUILT_IN_SHAPES } from '../domain/record-fields.ts'
+import { BUILT_IN_FIELDS, type RecordFields } from '../domain/record-fields.ts'
 import { shareOf, toCellSql, type Cell } from './cells.ts'
 import { isShortList, type Labels } from './conditions.ts'
 import {
@@ -134,7 +134,8 @@ function isFitting(cell: Cell, field: string, { inputs, kind }: OutputContext): 
   const { isGenerated, isIdentity, type } = cell.column
   const { fit } = type
   if (isGenerated || isIdentity || (cell.path.length > 0 && fit.kind !== 'jsonb')) return false
-  if (!(FITTING[BUILT_IN_SHAPES[kind][field]?.type ?? 'text'] ?? ['text']).includes(cell.kind)) return false
+  const fields: RecordFields[SourceKind] = BUILT_IN_FIELDS[kind]
+  if (!(FITTING[fields[field] ?? 'text'] ?? ['text']).includes(cell.kind)) return false
   const present = cell.values.filter((value) => value !== null)
   const areAll = (pattern: RegExp): boolean =>
     present.length > 0 && present.every((value) => pattern.test(value))

@@ -86,15 +86,11 @@ function withoutSecrets({ services, sources, ...config }: Config): object {
   return {
     ...config,
     services: services.map((service) => ({ ...service, adapter: service.adapter.name })),
-    // What the fields of a service look like is no part of the configuration.
     sources: Object.fromEntries(
-      Object.entries(sources).map(([name, source]) => {
-        const steps = source.steps.map((step) => ({ ...step, shapes: undefined }))
-        return [
-          name,
-          { ...source, shapes: undefined, ...(steps.length > 1 ? { steps } : { steps: undefined }) },
-        ]
-      }),
+      Object.entries(sources).map(([name, { steps, ...source }]) => [
+        name,
+        { ...source, ...(steps.length > 1 && { steps }) },
+      ]),
     ),
     notify: config.notify.map(({ form, on, url }) => ({ form, on, url: url && new URL(url).host })),
   }

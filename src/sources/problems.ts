@@ -15,9 +15,6 @@ export interface SourceProblem {
   readonly grant?: Grant | MissingPolicy
 }
 
-/** Of a source that is known. */
-export type SourceFinding = Omit<SourceProblem, 'source'>
-
 /** The mapping cannot be used on this database; nothing was run. */
 export class SourceProblems extends FillrateError {
   override readonly name = 'SourceProblems'

@@ -29,7 +29,6 @@ import {
   type Finding,
 } from './finding.ts'
 import type { Problem } from '../../config/problems.ts'
-import { findMisfits } from '../../sources/check/fit.ts'
 import { query, quoteLiteral, type Db } from '../../sources/db.ts'
 import { eligibleSql, joinsSql } from '../../sources/inputs.ts'
 import { resolveSteps } from '../../sources/open-sources.ts'
@@ -262,8 +261,8 @@ const grantProblem = (grant: Grant, expected: string): CheckedProblem => ({
 const CHECK_MS = 10_000
 
 /**
- * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
- * then its first rows. What can never work is an error, and hides what is only worth a warning.
+ * Checks a source against the database: names, types, privileges and expressions, then its first rows. What can never
+ * work is an error, and hides what is only worth a warning. Whether values fit their columns shows in a dry run.
  */
 export async function checkSource(
   db: Database,
@@ -273,13 +272,7 @@ export async function checkSource(
   const name = `source ${mapping.name}`
   try {
     const { steps, problems } = await resolveSteps(db, { ...mapping, reviewed: true })
-    const others = problems.filter(({ grant }) => grant === undefined)
-    const misfits = steps
-      .flatMap(findMisfits)
-      .filter(
-        ({ place }) => !others.some((other) => place === other.place || other.place.startsWith(`${place}.`)),
-      )
-    const errors: Problem[] = [...problems, ...misfits.map((misfit) => ({ source: mapping.name, ...misfit }))]
+    const errors: Problem[] = [...problems]
     const warnings: Problem[] = []
     if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
     const [source] = steps

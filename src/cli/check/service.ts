@@ -256,7 +256,7 @@ async function* endKeyRefusal({ databaseUrl }: Environment, scope: string | null
 
 /** Which fields of the service the record has, and which of its own the service does not describe. */
 function* describeRecord(service: Service, kind: 'person' | 'company', record: object): Generator<Finding> {
-  const known = Object.keys(service.shapes[kind])
+  const known = Object.keys(service.fields[kind])
   const values = known.map((field) => [field, valueAtPath(record, field) ?? null] as const)
   const filled = values.flatMap(([field, value]) =>
     value === null ? [] : `${field}: ${JSON.stringify(value)}`,

@@ -3,7 +3,7 @@ import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { NameDetail } from '../mapping.ts'
 import type { ServiceAuth } from './auth.ts'
 import type { RateDefinition } from './documented-limit.ts'
-import type { FieldType } from './field-shape.ts'
+import type { FieldType } from '../record-fields.ts'
 import type {
   AwaitedJob,
   BulkInput,

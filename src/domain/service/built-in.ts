@@ -1,4 +1,4 @@
-import { BUILT_IN_SHAPES } from '../record-fields.ts'
+import { BUILT_IN_FIELDS } from '../record-fields.ts'
 import { defineService } from './adapter.ts'
 import { createService, type Service } from './service.ts'
 
@@ -12,6 +12,6 @@ export const BUILT_IN_SERVICE: Service = createService(
     person: { path: '/v1/person/enrich' },
     company: { path: '/v1/company/enrich' },
     bulk: { path: '/v1/person/bulk' },
+    fields: BUILT_IN_FIELDS,
   }),
-  BUILT_IN_SHAPES,
 )

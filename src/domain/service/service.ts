@@ -3,7 +3,7 @@ import { JOB_SIZE } from '../job.ts'
 import { NAME_DETAILS, type NameDetail, type SourceKind } from '../mapping.ts'
 import { roundCredits, type CalledEndpoint } from '../spend.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
-import { TYPE_SHAPES, type RecordShapes } from '../record-fields.ts'
+import type { RecordFields } from '../record-fields.ts'
 import type {
   AccountEndpoint,
   BulkEndpoint,
@@ -101,23 +101,18 @@ export interface Service {
   /** Documented limits, beside what headers say. */
   readonly rateLimits: readonly DocumentedLimit[]
   readonly credits: ServiceCredits
-  readonly shapes: RecordShapes
+  readonly fields: RecordFields
 }
 
 /** Placeholders of a path, `{email}`. */
 const PLACEHOLDER = /\{(\w+)\}/g
 
-/**
- * Completes a definition. It must be valid: `parseService` checks it.
- * @param shapes more than the definition says of its fields
- */
-export function createService(
-  definition: ServiceDefinition,
-  shapes: RecordShapes = toShapes(definition),
-): Service {
+/** Completes a definition. It must be valid: `parseService` checks it. */
+export function createService(definition: ServiceDefinition): Service {
   const { person, company, bulk, companyBulk, webhook, poll, account, rate } = definition
+  const fields: RecordFields = { person: {}, company: {}, ...definition.fields }
   const read = (kind: SourceKind, place: RecordPlace = {}): RecordReader =>
-    createRecordReader(toRecordShape(kind, Object.keys(shapes[kind]), place))
+    createRecordReader(toRecordShape(kind, Object.keys(fields[kind]), place))
   // The result of a delivery is under `data`, whatever else may wrap the record in it.
   const inDelivery = (place: RecordPlace = {}): RecordPlace =>
     place.wrappers === undefined ? place : { ...place, wrappers: ['data', ...place.wrappers] }
@@ -146,7 +141,7 @@ export function createService(
     readers,
     rateLimits: readDocumentedLimits(rate?.limit),
     credits: readCredits(definition.credits),
-    shapes,
+    fields,
   }
 }
 
@@ -164,12 +159,6 @@ const completeSignature = (
   signature === 'none'
     ? signature
     : { ...USUAL_SIGNATURE, ...signature, header: signature.header.toLowerCase() }
-
-function toShapes({ fields = {} }: ServiceDefinition): RecordShapes {
-  const ofKind = (kind: SourceKind): RecordShapes[SourceKind] =>
-    Object.fromEntries(Object.entries(fields[kind] ?? {}).map(([path, type]) => [path, TYPE_SHAPES[type]]))
-  return { person: ofKind('person'), company: ofKind('company') }
-}
 
 function createLookupCall<Input extends object>(
   endpoint: LookupEndpoint<Input>,

@@ -7,7 +7,6 @@ import { tokenizeCode, listReferences } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
 import { quoteLiteral } from '../db.ts'
 import type { MappedCell, MappedOutput, MappedTouch, MappedFreshness, TimeType } from '../source-model.ts'
-import { listLabels } from './fit.ts'
 import { stampExpression } from '../freshness.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
@@ -140,6 +139,12 @@ function checkMap({ mapping, fit }: MappedOutput, place: string, report: Problem
       'Correct the value.',
     )
   }
+}
+
+/** The labels of an enum, or of an array of one; null for other types. */
+function listLabels(fit: Fit): readonly string[] | null {
+  if (fit.kind === 'array') return listLabels(fit.element)
+  return fit.kind === 'enum' ? fit.labels : null
 }
 
 const TIMES: readonly TimeType[] = ['timestamptz', 'timestamp', 'date']

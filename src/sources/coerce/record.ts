@@ -60,7 +60,7 @@ function coerceOutput(
 }
 
 /** Coerces a field that is present: by `map`, `matches` and the column's type, in this order. */
-export function coerceField(output: MappedOutput, found: unknown): Coercion {
+function coerceField(output: MappedOutput, found: unknown): Coercion {
   const { mapping } = output
   const mapped = mapping.map === null ? coerced(found) : mapValue(found, mapping.map)
   if (!mapped.ok) return mapped

@@ -1,4 +1,3 @@
-import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { ONLY_SERVICE, type OutputMapping, type SourceMapping } from '../../../src/domain/mapping.ts'
 
 /** An output with all defaults, as from the configuration. */
@@ -20,11 +19,11 @@ export const output = (
 
 /** A mapping of `people` with all defaults. */
 export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => {
-  const one = { ...DEFAULTS, shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'], ...options }
+  const one = { ...DEFAULTS, ...options }
   return { ...one, steps: [one] }
 }
 
-const DEFAULTS: Omit<SourceMapping, 'steps' | 'shapes'> = {
+const DEFAULTS: Omit<SourceMapping, 'steps'> = {
   name: 'people',
   step: ONLY_SERVICE,
   kind: 'person',

@@ -9,7 +9,6 @@ describe('a valid configuration', () => {
   test('gets every default', () => {
     const step = {
       step: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
-      shapes: BUILT_IN_SERVICE.shapes.person,
       minConfidence: 0,
       freshness: null,
       outputs: [output('title', 'title')],

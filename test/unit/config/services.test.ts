@@ -108,7 +108,6 @@ describe('several services', () => {
       step: { isFirst: false, next: null },
       minConfidence: 0.8,
       freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
-      shapes: { mobile_phone: { type: 'text' } },
     })
     // Only the built-in interface takes a domain.
     expect(servicesOf(config, 'accounts')).toEqual(['acme'])

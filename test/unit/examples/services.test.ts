@@ -157,7 +157,7 @@ const contacts = {
 test('outputs are checked against the fields of the service', () => {
   const config = parseConfig(defineConfig({ service: small, sources: { contacts } }), null)
   expect(config.services.map(({ adapter }) => adapter.name)).toEqual(['Acme Data'])
-  expect(config.sources['contacts']?.shapes).toHaveProperty('job_title.type', 'text')
+  expect(config.services[0]?.adapter.fields.person).toHaveProperty('job_title', 'text')
   expect(
     problemsOf({
       service: { adapter: small },
