@@ -66,7 +66,7 @@ function resolveCell(
     (column.isGenerated && 'a generated column') ||
     (column.isIdentity && 'an identity column') ||
     (/^json(?:\[\])?$/.test(column.type.cast) &&
-      `of the type ${column.type.name}, whose values cannot be compared as those of jsonb can`) ||
+      `of the type ${column.type.name}, whose values cannot be compared: change it to jsonb`) ||
     (CUTTING_TYPE.test(column.type.cast) &&
       `of the type ${column.type.name}, which cuts longer values silently`)
   if (unwritable === false) return { column: name, attribute: column.name, path, type: column.type }

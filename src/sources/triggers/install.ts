@@ -23,7 +23,8 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
   const { create, function: name, functionName, triggers, probe } = triggerSql(source)
   await withPrivilegeHelp(tx, source, async () => {
     const there = await findTriggers(tx, functionName)
-    const isKept = (found: FoundTrigger): boolean => triggers.some((trigger) => isSame(trigger, found))
+    const isKept = (found: FoundTrigger): boolean =>
+      isOnTable(source, found) && triggers.some(({ name }) => name === found.name)
     if (!there.every(isKept)) await dropFunction(tx, name)
     await query(tx, create)
     for (const { role } of await listExecutors(tx, functionName))
@@ -74,14 +75,14 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
       state: 'wrong',
       why: `${executor.role} may execute their function, and so gain the privileges of the role that installed it`,
     }
-  const elsewhere = there.find((found) => !triggers.some(({ table }) => table === tableOf(found)))
+  const elsewhere = there.find((found) => !isOnTable(source, found))
   if (elsewhere)
     return {
       state: 'wrong',
       why: `its triggers are on ${elsewhere.schema}.${elsewhere.table}, another table`,
     }
-  const missing = triggers.find((trigger) => !there.some((found) => isSame(trigger, found)))
-  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing on ${missing.table}` }
+  const missing = triggers.find((trigger) => !there.some(({ name }) => name === trigger.name))
+  if (missing) return { state: 'wrong', why: `the trigger ${missing.name} is missing` }
   const off = there.find(({ enabled }) => !['O', 'A'].includes(enabled))
   if (off) return { state: 'wrong', why: `the trigger ${off.name} is disabled` }
   const isAsMade = (found: FoundTrigger): boolean =>
@@ -97,10 +98,8 @@ export async function readTriggerState(db: Db, source: Source): Promise<TriggerS
   return { state: 'right' }
 }
 
-const tableOf = ({ schema, table }: FoundTrigger): string => `${quoteName(schema)}.${quoteName(table)}`
-
-const isSame = ({ name, table }: TriggerDefinition, found: FoundTrigger): boolean =>
-  found.name === name && tableOf(found) === table
+const isOnTable = (source: Source, { schema, table }: FoundTrigger): boolean =>
+  `${quoteName(schema)}.${quoteName(table)}` === source.table.sql
 
 interface FoundTrigger {
   readonly schema: string
@@ -212,8 +211,6 @@ const NO_ROW = 'select null, null, null, null where false'
 
 interface TriggerDefinition {
   readonly name: string
-  /** Its table, quoted. */
-  readonly table: string
   readonly sql: string
 }
 
@@ -252,7 +249,6 @@ function triggerSql(source: Source): TriggerSql {
   const prefix = shortenName(`fillrate_follow_${source.name}`, 52)
   const trigger = (name: string, event: string, fires: string): TriggerDefinition => ({
     name: `${prefix}_${name}`,
-    table: source.table.sql,
     sql: `create or replace trigger ${quoteName(`${prefix}_${name}`)} ${event} on ${source.table.sql} ${fires}
       execute function ${qualified}()`,
   })
