@@ -104,7 +104,7 @@ const ZONED_TIME = String.raw`\d[+-]\d\d`
 
 /**
  * SQL: whether a cell still holds what Fillrate last wrote, stored as `cellJsonSql` gave it. Never NULL.
- * If the column's type has changed since (numeric to text), compares the texts.
+ * If the column's type has changed since (numeric to text, jsonb to json), compares the texts.
  * @param stored SQL for the stored value, jsonb
  * @param current SQL for what the cell holds
  */
@@ -118,28 +118,56 @@ export function holdsLastWrittenSql(
   const text = `(${stored} #>> '{}')`
   const forms = [isSame, `${current}::text = ${text}`]
   const { cast, fit } = cell.type
+  if (fit.kind === 'json') forms.push(`${current}::text = ${stored}::text`)
   if (fit.kind === 'array' || fit.kind === 'other')
     forms.push(`case when ${text} ~ '${ZONED_TIME}' then ${current}::text = ${text}::${cast}::text end`)
   return `coalesce(${forms.join(' or ')}, false)`
 }
 
-/** SQL for a cell's stored value, jsonb, as the column's base type. */
-export const restoredValueSql = ({ type: { cast, fit } }: MappedCell, stored: string): string =>
-  fit.kind === 'jsonb' ? stored : `(${stored} #>> '{}')::${cast}`
+/**
+ * SQL for a cell's stored value, as the column's base type.
+ * @param stored SQL for the stored value, jsonb
+ * @param isOldJson SQL: whether a json column was jsonb then, so that a JSON text is the value itself
+ */
+export function restoredValueSql(cell: MappedCell, stored: string, isOldJson: string): string {
+  const { cast, fit } = cell.type
+  switch (fit.kind) {
+    case 'jsonb':
+      return stored
+    case 'json':
+      return `(case when ${isOldJson} then ${stored}::text else ${stored} #>> '{}' end)::json`
+    default:
+      return `(${stored} #>> '{}')::${cast}`
+  }
+}
 
 /** SQL for a jsonb value, cast to the column's type. */
 export function castJsonSql(value: string, cast: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
       return value
+    case 'json':
+      return `${value}::text::json`
     case 'array': {
-      const elements = `jsonb_array_elements${fit.element.kind === 'jsonb' ? '' : '_text'}`
-      return `array(select e from ${elements}(${value}) with ordinality as a(e, o) order by o)::${cast}`
+      const holdsJson = fit.element.kind === 'json' || fit.element.kind === 'jsonb'
+      const [elements, element] = holdsJson
+        ? ['jsonb_array_elements', `e::text::${fit.element.kind}`]
+        : ['jsonb_array_elements_text', 'e']
+      return (
+        `array(select ${element} from ${elements}(${value}) with ordinality as a(e, o) order by o)` +
+        `::${cast}`
+      )
     }
     default:
       return `(${value} #>> '{}')::${cast}`
   }
 }
+
+/** A json text with such an escape, of NUL or of half a character, cannot be converted to jsonb or text. */
+const UNREADABLE_ESCAPE = String.raw`'\\u(0000|[dD][89a-fA-F])'`
+
+/** SQL: whether a json text can be converted to jsonb. */
+const isReadableJsonSql = (json: string): string => `${json}::text !~ ${UNREADABLE_ESCAPE}`
 
 /**
  * `is distinct from` with the operator of Postgres itself. An `=` that another role has created for just this enum, domain or
@@ -154,11 +182,16 @@ export function differsSql(value: string, current: string, fit: Fit): string {
   switch (fit.kind) {
     case 'jsonb':
       return `${value}::jsonb is distinct from ${current}::jsonb`
+    case 'json':
+      return (
+        `case when ${value} is null or ${current} is null or not (${isReadableJsonSql(value)} and ${isReadableJsonSql(current)}) ` +
+        `then ${asText} else ${value}::jsonb is distinct from ${current}::jsonb end`
+      )
     case 'text':
     case 'other':
       return asText
     case 'array':
-      return /^(?:text|other|jsonb)$/.test(fit.element.kind)
+      return /^(?:text|other|json|jsonb)$/.test(fit.element.kind)
         ? asText
         : differsByOwnOperatorSql(value, current)
     default:
@@ -193,6 +226,14 @@ export function isBlankValueSql(value: string, fit: Fit): string {
       return `(${value} is null or ${isBlankTextSql(`${value}::text`)})`
     case 'array':
       return `(${value} is null or cardinality(${value}) = 0)`
+    // Compared as json where it cannot be jsonb: Postgres converts a NUL escape neither to jsonb nor to text.
+    case 'json':
+      return (
+        `(${value} is null or case json_typeof(${value}) when 'null' then true ` +
+        `when 'array' then json_array_length(${value}) = 0 ` +
+        `when 'string' then ${isReadableJsonSql(value)} and ${isBlankTextSql(`(case when ${isReadableJsonSql(value)} then ${value} end #>> '{}')`)} ` +
+        `else false end)`
+      )
     case 'jsonb':
       return (
         `(${value} is null or ${value}::jsonb in ('null', '[]') ` +

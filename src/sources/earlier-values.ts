@@ -85,6 +85,7 @@ export function blankValueSql({ table }: Source, output: MappedOutput): string |
       return `''::${cast}`
     case 'array':
       return `'{}'::${cast}`
+    case 'json':
     case 'jsonb':
       return `'[]'::${cast}`
     default:

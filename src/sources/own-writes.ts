@@ -114,7 +114,7 @@ function givenValueSql(written: OwnCell): string {
   // An empty text stays one only in a column of text: in a column whose type has changed since, it is no value.
   const nothing = kind === 'text' || kind === 'other' ? ['null'] : ['null', '""']
   const given = nothing.reduce((value, none) => `nullif(${value}, '${none}')`, givenSql(written))
-  return restoredValueSql(written.cell, given)
+  return restoredValueSql(written.cell, given, 'false')
 }
 
 /** SQL: what Fillrate wrote for whatever inputs: otherwise a change of one input would make inputs of what it wrote before. */

@@ -260,6 +260,17 @@ export const TYPES: readonly FuzzType[] = [
   mood,
   { ...textType('short', 5), isForeign: true },
   jsonb,
+  {
+    ...jsonb,
+    sql: 'json',
+    typed: (random) =>
+      literal(
+        random.pick([...ANY_JSON, '{"a":1,  "a": 2}', String.raw`"a\u0000b"`, String.raw`{"\u0000": 1e2}`]),
+      ),
+    cast: (one) => `(${one}::jsonb)::text::json`,
+    same: (a, b) =>
+      `case when strpos(${a}::text, '\\u0000') > 0 then false else ${a}::text::jsonb is not distinct from ${b}::text::jsonb end`,
+  },
   arrayType(text, ['{{a,b},{c,d}}', '[0:1]={a,"b c"}', '{NULL,x}', '{NULL}']),
   arrayType(int, ['{{1,2},{3,4}}', '[5:6]={1,NULL}'], asValue),
   arrayType(numeric, ['{1.10,12345678901234567890.5}'], asValue),

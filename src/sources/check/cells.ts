@@ -52,11 +52,12 @@ function resolveCell(
 ): MappedCell | null {
   const { column, path } = findNamedColumn(table, name, place, report)
   if (!column) return null
-  if (path.length > 0 && column.type.fit.kind !== 'jsonb') {
+  const { kind } = column.type.fit
+  if (path.length > 0 && kind !== 'jsonb') {
     report.add(
       place,
       `a key inside '${column.name}', which is ${column.type.name}`,
-      'a jsonb column',
+      'a jsonb column: writing a key into json would lose duplicate keys, their order and the notation of numbers',
       'Name the column alone, or one that is jsonb.',
     )
     return null
@@ -65,8 +66,6 @@ function resolveCell(
     (keyNames.includes(column.name) && 'a column of the key') ||
     (column.isGenerated && 'a generated column') ||
     (column.isIdentity && 'an identity column') ||
-    (/^json(?:\[\])?$/.test(column.type.cast) &&
-      `of the type ${column.type.name}, whose values cannot be compared: change it to jsonb`) ||
     (CUTTING_TYPE.test(column.type.cast) &&
       `of the type ${column.type.name}, which cuts longer values silently`)
   if (unwritable === false) return { column: name, attribute: column.name, path, type: column.type }

@@ -87,7 +87,7 @@ const toOutputProbe = (
   place: `outputs.${column}.sql`,
   text,
   before: 'select case when true then (',
-  after: `\n)${fit.kind === 'jsonb' ? '' : `::${type.cast}`} end ${batch}`,
+  after: `\n)${fit.kind.startsWith('json') ? '' : `::${type.cast}`} end ${batch}`,
   references: {
     value: `("~v" ->> ${quoteLiteral(column)})`,
     json: `("~v" -> ${quoteLiteral(column)})`,

@@ -187,9 +187,9 @@ export function coerceValue(value: unknown, fit: Fit): Coercion {
       return coerceLabel(value, fit.labels)
     case 'array':
       return coerceArray(value, fit.element)
+    case 'json':
     case 'jsonb':
       return coerced(value)
-    case 'json':
     case 'other':
       return coerceText(value, null)
   }

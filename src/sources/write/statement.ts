@@ -25,13 +25,16 @@ interface Level {
 /**
  * SQL for the new value of one json column from all keys that are written in it: creates missing parents, keeps siblings.
  * One expression over the current column, linear in the number of keys; a chain of `jsonb_set` would double with each.
+ * @param as the column's own type, json or jsonb, or always jsonb
  */
-export function composeJsonSql(cells: readonly JsonCell[]): string {
+export function composeJsonSql(cells: readonly JsonCell[], as: 'jsonb' | 'column' = 'column'): string {
   const first = cells[0]
   if (!first) throw new RangeError('a json column without any key')
   const root: Level = { leaves: new Map(), inner: new Map() }
   for (const leaf of cells) insertKey(root, leaf.cell.path, leaf)
-  return levelSql(root, [], jsonColumnSql(first.cell))
+  const column = jsonColumnSql(first.cell)
+  const composed = levelSql(root, [], column)
+  return as === 'column' && first.cell.type.fit.kind === 'json' ? `(${composed})::text::json` : composed
 }
 
 function insertKey(at: Level, path: readonly string[], leaf: JsonCell): void {

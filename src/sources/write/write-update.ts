@@ -32,7 +32,7 @@ import { namesWhereSql, whereAnySql, type CellUnit, type RowUpdate } from './row
  * text. An expression may use them as both.
  */
 const isSentAsJson = ({ mapping, fit }: MappedOutput): boolean =>
-  mapping.sql !== null || fit.kind === 'jsonb' || fit.kind === 'array'
+  mapping.sql !== null || fit.kind === 'json' || fit.kind === 'jsonb' || fit.kind === 'array'
 
 /** SQL: whether the batch has a value for the cell. */
 const hasValueSql = ({ index }: IndexedOutput): string => `"~value${index}" is not null`
@@ -75,6 +75,7 @@ function typedValueSql(output: MappedOutput, sent: string): string {
     confidence: '"~confidence"',
   })
   if (fit.kind === 'jsonb') return `to_jsonb((select (${sql}\n)))`
+  if (fit.kind === 'json') return `to_json((select (${sql}\n)))`
   return `(${sql}\n)::${cast}`
 }
 

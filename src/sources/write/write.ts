@@ -9,7 +9,7 @@ import { stepSql, composeJsonSql, listParents, type RefusedCell, type RowResult 
 import { jsonColumns, namesWhereSql, type RowUpdate, type IndexedCell } from './row-update.ts'
 import { writeUpdate, type WriteRow } from './write-update.ts'
 import { describeSkip, type SkipReason } from '../../domain/skipped-cell.ts'
-import { quoteList, quoteLiteral, type Db } from '../db.ts'
+import { quoteList, quoteLiteral, quoteName, type Db } from '../db.ts'
 import { IDENTITY_COLUMNS } from './batch.ts'
 import { findColumn } from '../catalogue.ts'
 import { holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } from '../cell.ts'
@@ -270,7 +270,8 @@ function restoreUpdate(source: Source, cells: readonly MappedCell[], bisecting =
       ...jsonColumns({ cells }).map(([, keys], n) => restoredJsonSql(keys, n)),
     ].join('\n       '),
     where: 'true',
-    jsonValueSql: (_, n) => `"~m${n}".x`,
+    jsonValueSql: ([first], n) =>
+      first?.cell.type.fit.kind === 'json' ? `"~m${n}".x::text::json` : `"~m${n}".x`,
     given: '"~current"."~given"',
     protected: namesWhereSql(cells.map((cell, n) => [cell, `${isInBatchSql(cell)} and not "~changed${n}"`])),
     skipped: 'null::jsonb',
@@ -323,7 +324,9 @@ const existedSql = (name: string): string => `("~before" ? ${quoteLiteral(name)}
 function earlierValueSql(cell: MappedCell, n: number): string {
   const stored = previousValueSql(cell.column)
   if (cell.path.length > 0) return stored
-  return `case when "~changed${n}" and ${existedSql(cell.column)} then ${restoredValueSql(cell, stored)} end`
+  const after = `("~after" -> ${quoteLiteral(cell.column)})`
+  const isOldJson = `coalesce(jsonb_typeof(${after}), 'null') not in ('string', 'null') or t.${quoteName(cell.attribute)}::text = ${after}::text`
+  return `case when "~changed${n}" and ${existedSql(cell.column)} then ${restoredValueSql(cell, stored, isOldJson)} end`
 }
 
 /**
@@ -356,6 +359,7 @@ function withoutKeysSql(keys: readonly IndexedCell[]): string {
       written: `("~changed${index}" and ${existedSql(cell.column)})`,
       value: `"~new${index}"`,
     })),
+    'jsonb',
   )
   // With an empty path, `#-` removes nothing.
   const out = keys.map(

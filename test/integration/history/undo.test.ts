@@ -112,7 +112,7 @@ describe('cells and keys of every type', () => {
         create schema crm;
         create table crm."Partners" (
           tenant uuid, id bigint, is_person boolean not null, email text, website text, "Title" text, score double precision,
-          exact numeric, tags text[], raw jsonb, attributes jsonb, phone_number varchar(20), phone_country text,
+          exact numeric, tags text[], raw json, attributes jsonb, phone_number varchar(20), phone_country text,
           enriched_at timestamptz, primary key (tenant, id));
         create table crm.members (id uuid primary key, email text, title text, score numeric, updated_at timestamptz);
         create function crm.stamp() returns trigger language plpgsql as
@@ -122,7 +122,7 @@ describe('cells and keys of every type', () => {
         select md5((n % 3)::text)::uuid, n, n % 4 > 0, 'person' || n || '@example.com', 'company' || n || '.example',
                (array['Typed', '', null])[n % 3 + 1], (array[0.1, null])[n % 2 + 1],
                (array[12.50, 1000.00, null, 0.1000])[n % 4 + 1], (array['{a,"b c"}', '{}', null])[n % 3 + 1]::text[],
-               (array['{"a":  1.0, "a": 2, "b": 1e2}', null, 'null', '[]'])[n % 4 + 1]::jsonb,
+               (array['{"a":  1.0, "a": 2, "b": 1e2}', null, 'null', '[]'])[n % 4 + 1]::json,
                (array['{}', null, '{"job": null}', '{"job": {"title": "x", "level": {}}, "n": 12.500, "big": 12345678901234567890}',
                       '{"job": {"title": 1.50}}', 'null'])[n % 6 + 1]::jsonb,
                (array['123', null])[n % 2 + 1], (array['+47', null])[n % 2 + 1],

@@ -174,6 +174,17 @@ const ODD_VALUES: Readonly<
   r: ['int4range', [`'empty'`, `'(,)'`], `'[1,2)'`],
   b: ['bytea', [String.raw`'\x00'`, `''`], String.raw`'\x01'`],
   t: ['text', [`''`, `repeat('x', 300000)`, String.raw`E'\u200b'`], `'t'`],
+  j: [
+    'json',
+    [
+      String.raw`'{"a": "\u0000"}'`,
+      `'null'`,
+      String.raw`'"\ud800"'`,
+      String.raw`'"\u0000"'`,
+      `'{"a":1,"a":2}'`,
+    ],
+    `'{}'::json`,
+  ],
   jb: ['jsonb', [`'null'`, `'1e400'`, `'[]'`], `'{}'::jsonb`],
   i: ['interval', [`'-1 month 3 days'`], `'1 day'`],
   u: ['inet', [`'::1'`], `'127.0.0.1'`],

@@ -19,7 +19,7 @@ beforeAll(async () => {
     create table people (
       id int primary key, email text, title text, code varchar(3), small smallint, big bigint, price numeric, ratio double precision,
       flag boolean, born date, seen timestamptz, ref uuid, stage stage, bits bit(3), span interval, tags text[], numbers int[],
-      raw jsonb, data jsonb, doubled numeric, sure text, at timestamptz);
+      raw json, data jsonb, doubled numeric, sure text, at timestamptz);
     insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'typed'), (3, 'c', 'filled'), (4, 'd', ''), (5, 'e', null)`)
 })
 const COLUMNS = `code small big price ratio flag born seen ref stage bits span tags numbers raw`.split(' ')

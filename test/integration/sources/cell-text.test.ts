@@ -51,6 +51,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   ],
   uuid: [`'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'`],
   stage: [`'it''s "old"'`],
+  json: [`'{"b": 1.50,  "b": 2}'`, `'null'`, `'"text"'`],
   jsonb: [`'{"b": [1.50, 12345678901234567890]}'`, `'null'`, `'"text"'`, "'12.50'", `'[]'`, `'true'`],
   'integer[]': [`'{1,NULL}'`, `'[0:1]={1,2}'`],
   'timestamp with time zone[]': [`'{2026-02-01 10:00:00+02}'`],

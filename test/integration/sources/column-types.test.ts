@@ -18,7 +18,7 @@ beforeAll(async () => {
       c_text text, c_varchar varchar(5), c_char char(5), c_smallint smallint, c_int int, c_bigint bigint, c_real real,
       c_double double precision, c_numeric numeric, c_money numeric(6,2), c_bool boolean, c_date date,
       c_timestamp timestamp, c_timestamp0 timestamp(0), c_timestamptz timestamptz, c_uuid uuid, c_enum mood,
-      c_texts text[], c_shorts varchar(5)[], c_ints int[], c_moods mood[], c_jsonb jsonb,
+      c_texts text[], c_shorts varchar(5)[], c_ints int[], c_moods mood[], c_json json, c_jsonb jsonb,
       c_domain short, c_domain2 shorter, c_percent percent, c_labels labels, c_inet inet, c_interval interval)`)
 })
 let next = 1
@@ -73,6 +73,7 @@ const VALUES: readonly (readonly [column: string, value: unknown, held: string])
   ['c_shorts', ['abc', null, 'd'], '{abc,d}'],
   ['c_ints', [1, '2'], '{1,2}'],
   ['c_moods', ['Good', 'so so'], '{Good,"so so"}'],
+  ['c_json', { a: [1, 'x'] }, '{"a": [1, "x"]}'],
   ['c_jsonb', ['a', 'b'], '["a", "b"]'],
   ['c_jsonb', 'text', '"text"'],
   ['c_domain', 'abc', 'abc'],
