@@ -90,8 +90,8 @@ export interface SourceOverview {
   readonly columns: readonly string[]
   readonly pause: PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
-  /** As runs have counted them, oldest first. */
-  readonly fillRates: readonly sourceState.SourceFillRate[]
+  /** As a run has counted it last; null: none has. */
+  readonly fillRate: sourceState.SourceFillRate | null
   /** The latest run over it; null if none of the latest runs was. */
   readonly lastRun: runs.SourceRun | null
 }
@@ -191,7 +191,7 @@ export async function readSourceOverviews(
         columns: outputs.map(({ column }) => column),
         pause: paused.find(({ source }) => source === name) ?? null,
         states,
-        fillRates: fillRates.filter(({ source }) => source === name),
+        fillRate: fillRates.find(({ source }) => source === name) ?? null,
         lastRun: lastRuns.find(({ source }) => source === name) ?? null,
       }
     }),

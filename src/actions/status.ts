@@ -110,7 +110,7 @@ export async function createStatusReport(
         source.name,
         toFillRate(
           source,
-          filled.findLast((rate) => rate.source === source.name),
+          filled.find((rate) => rate.source === source.name),
         ),
       ]),
     ),

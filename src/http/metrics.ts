@@ -107,13 +107,12 @@ function rowGauges({ data: { sources } }: MetricsInput): GaugeList {
     [
       'fillrate_fill_rate_ratio',
       'Share of eligible rows with a non-blank column, at the last count.',
-      sources.flatMap(({ name, fillRates }) => {
-        const last = fillRates.at(-1)
-        return Object.entries(last?.filled ?? {}).map(([column, filled]) => ({
+      sources.flatMap(({ name, fillRate }) =>
+        Object.entries(fillRate?.filled ?? {}).map(([column, filled]) => ({
           labels: { source: name, column },
-          value: last === undefined || last.eligible === 0 ? 0 : filled / last.eligible,
-        }))
-      }),
+          value: fillRate === null || fillRate.eligible === 0 ? 0 : filled / fillRate.eligible,
+        })),
+      ),
     ],
     [
       'fillrate_source_paused',

@@ -362,8 +362,8 @@ async function countSource(
   source: Source,
 ): Promise<SourceCount | null> {
   try {
-    const last = await store.findFillRate(db, source.name)
-    if (last !== null && last.took_ms > CHEAP_COUNT_MS) {
+    const [last] = await store.listFillRates(db, [source.name])
+    if (last !== undefined && last.took_ms > CHEAP_COUNT_MS) {
       const ageMs = now() - last.at.getTime()
       if (ageMs < COST_FACTOR * last.took_ms) return null
     }

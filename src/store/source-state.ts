@@ -2,8 +2,6 @@ import { sql } from 'kysely'
 import type { PausedSource, SlowedWrites } from '../domain/report/status.ts'
 import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
-import { IS_PAUSED } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // The table `source_state`, one row a source: whether it is paused, and how fast it is written.
@@ -11,8 +9,8 @@ import type { Connection, Tx } from './transaction.ts'
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
   const { rows } = await sql<PausedSource>`
-    select source, paused_at, paused_by, pause_reason as reason, resume_at
-      from fillrate.source_state where ${IS_PAUSED} order by source`.execute(db)
+    select source, paused_at, paused_by, pause_reason as reason
+      from fillrate.source_state where paused_at is not null order by source`.execute(db)
   return rows
 }
 
@@ -22,32 +20,24 @@ export async function filterPaused(db: Connection, sources: readonly string[]): 
   return paused.map(({ source }) => source).filter((source) => sources.includes(source))
 }
 
-interface PauseDetails {
-  readonly by: string
-  readonly reason: string | null
-  /** How long it lasts, in milliseconds; null: until the source is resumed. */
-  readonly forMs: number | null
-}
-
 /**
- * Pauses sources. The last pause counts: it replaces the reason and the end of one before.
+ * Pauses sources. The last pause counts: it replaces the reason of one before.
  * @returns the sources that were not paused before
  */
 export async function pauseSources(
   db: Connection,
   sources: readonly string[],
-  { by, reason, forMs }: PauseDetails,
+  { by, reason }: { readonly by: string; readonly reason: string | null },
 ): Promise<string[]> {
   const { rows } = await sql<{ source: string }>`
     with before as (
-      select source from fillrate.source_state where source = any(${[...sources]}::text[]) and ${IS_PAUSED}
+      select source from fillrate.source_state where source = any(${[...sources]}::text[]) and paused_at is not null
     ), paused as (
-      insert into fillrate.source_state (source, paused_at, paused_by, pause_reason, resume_at)
-      select source, now(), ${by}, ${reason}, ${forMs === null ? sql`null` : sql`now() + ${intervalSql(forMs)}`}
+      insert into fillrate.source_state (source, paused_at, paused_by, pause_reason)
+      select source, now(), ${by}, ${reason}
         from unnest(${[...new Set(sources)]}::text[]) as source
       on conflict (source) do update
-         set paused_at = now(), paused_by = excluded.paused_by, pause_reason = excluded.pause_reason,
-             resume_at = excluded.resume_at
+         set paused_at = now(), paused_by = excluded.paused_by, pause_reason = excluded.pause_reason
       returning source
     )
     select source from paused where source not in (select source from before)`.execute(db)
@@ -59,11 +49,11 @@ export async function resumeSources(db: Connection, sources: readonly string[]):
   const { rows } = await sql<{ source: string }>`
     with before as materialized (
       select source from fillrate.source_state
-       where source = any(${[...sources]}::text[]) and ${IS_PAUSED} order by source for update
+       where source = any(${[...sources]}::text[]) and paused_at is not null order by source for update
     ), resumed as (
       update fillrate.source_state
-         set paused_at = null, paused_by = null, pause_reason = null, resume_at = null
-       where source = any(${[...sources]}::text[]) and paused_at is not null
+         set paused_at = null, paused_by = null, pause_reason = null
+       where source in (select source from before)
     )
     select source from before`.execute(db)
   return rows.map((row) => row.source)
@@ -169,10 +159,10 @@ export async function saveFillRates(
 /** Counts that are read, of the latest runs. */
 const MAX_COUNTS = 1_000
 
-/** The counts of sources, oldest first. */
+/** The latest count of each source. */
 export async function listFillRates(db: Database, sources: readonly string[]): Promise<SourceFillRate[]> {
   const { rows } = await sql<SourceFillRate>`
-    select v.source, v.at, v.eligible, v.filled, v.took_ms
+    select distinct on (v.source) v.source, v.at, v.eligible, v.filled, v.took_ms
       from (
         select id, totals -> 'fill_rates' as counted
           from fillrate.runs
@@ -187,10 +177,6 @@ export async function listFillRates(db: Database, sources: readonly string[]): P
            as of (at timestamptz, eligible bigint, filled jsonb, took_ms integer)
      ) v
      where c.name = any(${[...sources]}::text[])
-     order by r.id`.execute(db)
+     order by v.source, r.id desc`.execute(db)
   return rows
 }
-
-/** The latest count of a source; null: there was none yet. */
-export const findFillRate = async (db: Database, source: string): Promise<SourceFillRate | null> =>
-  (await listFillRates(db, [source])).at(-1) ?? null

@@ -71,18 +71,12 @@ export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, v
       )}
   </dl>`
 
-/** Shares of a whole as a bar. A non-zero share is at least a sliver. Decorative: the numbers stand beside it. */
-export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly look: string }>): Markup {
-  let x = 0
-  const rects = parts.map(({ share, look }) => {
-    const width = share <= 0 ? 0 : Math.max(0.6, Math.min(1, share) * 100)
-    const rect = html`<rect class="${look}" x="${x.toFixed(2)}" width="${width.toFixed(2)}" height="10" />`
-    x += width
-    return rect
-  })
+/** A share of a whole as a bar. A non-zero share is at least a sliver. Decorative: the number stands beside it. */
+export function shareBar(share: number, look: string): Markup {
+  const width = share <= 0 ? 0 : Math.max(0.6, Math.min(1, share) * 100)
   return html`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
     <rect class="track" width="100" height="10" />
-    ${rects}
+    <rect class="${look}" width="${width.toFixed(2)}" height="10" />
   </svg>`
 }
 
@@ -259,7 +253,7 @@ export function statesTable(
       <td class="n">${formatCount(counts[state])}</td>
       <td class="wide">
         <div>
-          ${shareBar([{ share: ratio(counts[state], picked), look: stateTone(state) }])}
+          ${shareBar(ratio(counts[state], picked), stateTone(state))}
           <span class="n">${percentOfTotal(counts[state], picked)}</span>
         </div>
       </td>

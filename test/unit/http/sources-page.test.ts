@@ -15,7 +15,7 @@ const createOverview = (n: number, changes: Partial<SourceOverview> = {}): Sourc
   columns: ['title'],
   pause: null,
   states: { ...NO_ROWS, enriched: 5 },
-  fillRates: [],
+  fillRate: null,
   lastRun: null,
   ...changes,
 })
@@ -28,11 +28,12 @@ test('a column that was mapped since the last count does not change the share of
     filled,
     took_ms: 1,
   })
-  const fillRates = [count(0, { title: 2 }), count(1, { title: 4 }), count(2, { title: 6, phone: 0 })]
-  const read = (columns: string[], counts: number): string =>
-    toText(
-      show({ ...data, sources: [createOverview(1, { columns, fillRates: fillRates.slice(0, counts) })] }),
-    ).replaceAll(/<[^>]+>|\s+/g, ' ')
-  for (const columns of [['title'], ['title', 'phone']]) expect(read(columns, 2)).toContain('40.0%')
-  expect(read(['title', 'phone'], 3)).toContain('30.0%')
+  const read = (columns: string[], fillRate: SourceOverview['fillRate']): string =>
+    toText(show({ ...data, sources: [createOverview(1, { columns, fillRate })] })).replaceAll(
+      /<[^>]+>|\s+/g,
+      ' ',
+    )
+  for (const columns of [['title'], ['title', 'phone']])
+    expect(read(columns, count(1, { title: 4 }))).toContain('40.0%')
+  expect(read(['title', 'phone'], count(2, { title: 6, phone: 0 }))).toContain('30.0%')
 })

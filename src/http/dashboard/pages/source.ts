@@ -5,7 +5,7 @@ import {
   type DashboardData,
 } from '../../../actions/dashboard-data.ts'
 import type { ReportedCondition } from '../../../domain/report/status.ts'
-import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
+import { formatCount, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
   badge,
   breakable,
@@ -121,59 +121,34 @@ function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Htm
   )
 }
 
-/** How full each column is at the last count, and the change since the first that is kept. */
-function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Markup {
-  const [first, last] = [fillRates[0], fillRates.at(-1)]
-  if (first === undefined || last === undefined) return empty('Counted at the end of a run.')
-  const isCompared = fillRates.length > 1
-  const since = formatDuration(last.at.getTime() - first.at.getTime())
-  return html`<table class="coverage">
-    <caption>
-      ${pluralize(last.eligible, 'row')}, counted
-      ${timeAgo(last.at, now)}${isCompared && `; change in percentage points over ${since}`}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">column</th>
-        <th scope="col" class="wide">filled</th>
-        <th scope="col" class="n">share</th>
-        ${isCompared && html`<th scope="col" class="n">change</th>`}
-      </tr>
-    </thead>
-    <tbody>
-      ${columns.map((column) => columnRow(column, fillRates))}
-    </tbody>
-  </table>`
-}
+/** How full each column is at the last count. A column that was mapped since has no share. */
+const fillRateTable = ({ fillRate, columns }: SourceOverview, now: number): Markup =>
+  fillRate === null
+    ? empty('Counted at the end of a run.')
+    : html`<table class="coverage">
+        <caption>
+          ${pluralize(fillRate.eligible, 'row')}, counted ${timeAgo(fillRate.at, now)}
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">column</th>
+            <th scope="col" class="wide">filled</th>
+            <th scope="col" class="n">share</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${columns.map((column) => columnRow(column, fillRate.filled[column], fillRate.eligible))}
+        </tbody>
+      </table>`
 
-/** A column that no run has counted yet has no share. */
-function columnRow(column: string, fillRates: SourceOverview['fillRates']): Markup {
-  const known = fillRates.filter((rate) => rate.filled[column] !== undefined)
-  const [before = 0, ...others] = known.map((rate) => ratio(rate.filled[column] ?? 0, rate.eligible))
-  const now = others.at(-1) ?? before
-  const last = known.at(-1)
-  const gain = now - before
-  return html`<tr>
+const columnRow = (column: string, filled: number | undefined, eligible: number): Markup =>
+  html`<tr>
     <th scope="row">${breakable(column)}</th>
     <td class="wide">
-      ${shareBar([
-        { share: Math.min(before, now), look: 'before' },
-        { share: Math.max(0, gain), look: 'good' },
-      ])}${last !== undefined && html`<span class="sr">${formatCount(last.filled[column] ?? 0)} rows</span>`}
+      ${shareBar(ratio(filled ?? 0, eligible), 'good')}${filled !== undefined && html`<span class="sr">${formatCount(filled)} rows</span>`}
     </td>
-    <td class="n">${last === undefined ? '–' : percentOfTotal(last.filled[column] ?? 0, last.eligible)}</td>
-    ${fillRates.length > 1 && html`<td class="n ${trendClass(gain)}">${known.length > 1 ? formatPoints(gain) : '–'}</td>`}
+    <td class="n">${filled === undefined ? '–' : percentOfTotal(filled, eligible)}</td>
   </tr>`
-}
-
-const trendClass = (gain: number): string => (gain > 0 ? 'up' : gain < 0 ? 'down' : '')
-
-/** `+31.2` in percentage points. */
-function formatPoints(gain: number): string {
-  const rounded = (gain * 100).toFixed(1)
-  if (Number(rounded) === 0) return '±0'
-  return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
-}
 
 /**
  * All sources with their fill rates.
@@ -235,23 +210,19 @@ export const sourcesCard = (
 
 const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
 
-/** How full a source is, at the last count of a run. Its page says how that has changed. */
-function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
-  const last = fillRates.at(-1)
-  const filled = columns.map((column) => last?.filled[column])
-  const share = last === undefined ? null : filledShare(last.eligible, filled)
+/** How full a source is, at the last count of a run. */
+function fillRateCell({ fillRate, columns }: SourceOverview): HtmlPart {
+  const filled = columns.map((column) => fillRate?.filled[column])
+  const share = filledShare(fillRate?.eligible ?? 0, filled)
   if (share === null) return html`<span class="soft">–</span>`
   return html`<div class="filled">
-    ${shareBar([{ share, look: 'good' }])} <span class="n">${formatPercent(share)}</span>
+    ${shareBar(share, 'good')} <span class="n">${formatPercent(share)}</span>
   </div>`
 }
 
-/** Since when a source is paused, by whom, why and until when: runs skip it. */
+/** Since when a source is paused, by whom and why: runs skip it. */
 const pauseText = (
-  { paused_at: at, paused_by: by, reason, resume_at: until }: NonNullable<SourceOverview['pause']>,
+  { paused_at: at, paused_by: by, reason }: NonNullable<SourceOverview['pause']>,
   now: number,
 ): Markup =>
-  html`<span class="soft pause">
-    ${timeAgo(at, now)} by
-    ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span
-  >`
+  html`<span class="soft pause"> ${timeAgo(at, now)} by ${by}${reason !== null && `: ${reason}`}</span>`
