@@ -260,14 +260,7 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
             action: 'run',
             parameters: { sources, limit, budget, where, route, dry_run: options.dryRun != null },
           },
-          (onRun) =>
-            app.run({
-              ...request,
-              onStarted: (run) => {
-                onRun(run)
-                options.onStarted?.(run)
-              },
-            }),
+          () => app.run(request),
           ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
         )
       })

@@ -20,7 +20,6 @@ export interface AuditEnd {
 /**
  * Executes an action and records it in the audit list before it begins, so that the list also has an action whose
  * process dies; its outcome follows when it ends.
- * @param act receives a function that records the run as soon as there is one
  * @param describe the outcome of the result
  * @throws the error of `act`, after it was recorded
  * @example
@@ -30,7 +29,7 @@ export interface AuditEnd {
 export async function auditAction<Result>(
   db: Database,
   event: Omit<audit.NewAuditEvent, 'requestId'>,
-  act: (onRun: (run: number) => void) => Promise<Result>,
+  act: () => Promise<Result>,
   describe: (result: Result) => AuditEnd,
 ): Promise<Result> {
   const isExpired = expiresAfter(AUDIT_WAIT_MS)
@@ -59,11 +58,11 @@ export async function auditActionOnce<Result>(
 async function finishAction<Result>(
   db: Database,
   id: number,
-  act: (onRun: (run: number) => void) => Promise<Result>,
+  act: () => Promise<Result>,
   describe: (result: Result) => AuditEnd,
 ): Promise<Result> {
   try {
-    const result = await act((run) => void audit.attachAuditRun(db, id, run).catch(() => {}))
+    const result = await act()
     const end = describe(result)
     await retryWhileUnavailable(() => audit.finishAuditEvent(db, id, end), {
       giveUp: expiresAfter(AUDIT_WAIT_MS),

@@ -106,11 +106,11 @@ export async function useDatabase(call: CliCall): Promise<Database> {
 export async function auditCommand<Result>(
   db: Database,
   event: Omit<NewAuditEvent, 'actor' | 'requestId'> | null,
-  act: (onRun: (run: number) => void, actor: Actor) => Promise<Result>,
+  act: (actor: Actor) => Promise<Result>,
   describe: (result: Result) => AuditEnd,
 ): Promise<Result> {
   const { auditAction, createLocalActor } = await import('../actions/audit.ts')
   const actor = createLocalActor('command line')
-  if (event === null) return act(() => {}, actor)
-  return auditAction(db, { actor, ...event }, (onRun) => act(onRun, actor), describe)
+  if (event === null) return act(actor)
+  return auditAction(db, { actor, ...event }, () => act(actor), describe)
 }

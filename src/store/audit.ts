@@ -75,11 +75,6 @@ export async function finishAuditEvent(
   await db.updateTable('fillrate.audit_events').set(set).where('id', '=', id).execute()
 }
 
-/** Records the run of an action that is under way. */
-export async function attachAuditRun(db: Connection, id: number, run: number): Promise<void> {
-  await db.updateTable('fillrate.audit_events').set({ run_id: run }).where('id', '=', id).execute()
-}
-
 /** The latest events, newest first. */
 export async function listAuditEvents(db: Connection, limit: number): Promise<AuditEvent[]> {
   const { rows } = await sql<AuditEvent>`

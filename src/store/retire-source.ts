@@ -100,7 +100,7 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   // A pause counts under either name.
   await sql`
     update fillrate.source_state s
-       set paused_at = n.paused_at, paused_by = n.paused_by, pause_reason = n.pause_reason, resume_at = n.resume_at
+       set paused_at = n.paused_at, paused_by = n.paused_by, pause_reason = n.pause_reason
       from fillrate.source_state n where s.source = ${from} and n.source = ${to}
        and n.paused_at is not null`.execute(tx)
   const known = sql`exists (select from fillrate.source_state where source = ${from})`

@@ -112,12 +112,9 @@ export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuil
 
 // Sources.
 
-/** The source is paused, by a pause that has not ended by itself. */
-export const IS_PAUSED = sql<boolean>`(paused_at is not null and (resume_at is null or resume_at > now()))`
-
 /** A source is paused. */
 export const isPausedSql = (source: RawBuilder<unknown>): RawBuilder<boolean> =>
-  sql`exists (select from fillrate.source_state p where p.source = ${source} and ${IS_PAUSED})`
+  sql`exists (select from fillrate.source_state p where p.source = ${source} and p.paused_at is not null)`
 
 /** The tables of what live sync has not picked yet: the second is written by statements that find the first locked. */
 export const CHANGE_TABLES = [

@@ -40,7 +40,7 @@ export const cancelCommand = defineCommand(
       const cancelled = await auditCommand(
         db,
         { action: 'cancel', parameters: {}, run },
-        (_, actor) => cancelRun(db, run, actor.name),
+        (actor) => cancelRun(db, run, actor.name),
         describeCancelled,
       )
       const end =

@@ -1,5 +1,4 @@
-import { relativeTime } from '../../util/text.ts'
-import { parseMs, parseText } from '../options.ts'
+import { parseText } from '../options.ts'
 import {
   REQUIRED_SOURCES_ARGUMENT,
   createParser,
@@ -17,18 +16,11 @@ export const pauseCommand = defineCommand(
         'reports it. Rows picked before are still looked up and written, because they may be billed already.',
     )
     .argument(...REQUIRED_SOURCES_ARGUMENT)
-    .option('--because <TEXT>', 'the reason, shown wherever the pause is', parseText, null)
-    .option('--for <2h>', 'resume by itself after this long; default: paused until resumed', parseMs, 0),
+    .option('--because <TEXT>', 'the reason, shown wherever the pause is', parseText, null),
   {
     group: 'work',
-    examples: [
-      ['fillrate pause contacts --because "import" --for 2h', ''],
-      ['fillrate pause contacts', 'until `fillrate resume contacts`'],
-    ],
-    handler: (call) => {
-      const { because, for: forMs } = call.flags
-      return change(call, { reason: because, forMs: forMs === 0 ? null : forMs })
-    },
+    examples: [['fillrate pause contacts --because "import"', 'until `fillrate resume contacts`']],
+    handler: (call) => change(call, { reason: call.flags.because }),
   },
 )
 
@@ -47,7 +39,7 @@ export const resumeCommand = defineCommand(
 /** @param pause null: resume */
 async function change(
   call: CliCall<[string[]]>,
-  pause: { readonly reason: string | null; readonly forMs: number | null } | null,
+  pause: { readonly reason: string | null } | null,
 ): Promise<Answer> {
   const { sources } = await readConfig(call)
   const store = await import('../../store/source-state.ts')
@@ -61,8 +53,8 @@ async function change(
     db,
     pause === null
       ? { action: 'resume', parameters: { sources: names } }
-      : { action: 'pause', parameters: { sources: names, reason: pause.reason, for_ms: pause.forMs } },
-    (_, { name: by }) =>
+      : { action: 'pause', parameters: { sources: names, ...pause } },
+    ({ name: by }) =>
       pause === null ? store.resumeSources(db, names) : store.pauseSources(db, names, { by, ...pause }),
     () => ({ outcome: 'done', detail: null }),
   )
@@ -70,12 +62,10 @@ async function change(
   const describe = (name: string): string => {
     const isChanged = changed.includes(name)
     if (pause === null) return `${name} ${isChanged ? 'resumed' : 'was not paused'}.`
-    const at = paused.find(({ source }) => source === name)?.resume_at ?? null
-    const until = at === null ? null : `It resumes by itself ${relativeTime(at, call.now())}.`
     const what = isChanged
       ? 'paused: runs skip it. Rows picked before are finished.'
       : 'was paused already; this pause replaces the one before.'
-    return `${name} ${what} ${until ?? `To resume: fillrate resume ${name}`}`
+    return `${name} ${what} To resume: fillrate resume ${name}`
   }
   return { json: { changed, paused }, text: () => names.map(describe) }
 }

@@ -136,7 +136,7 @@ function retiredFields(retired: StatusReport['retired']): Field[] {
 const formatPause = (pause: StatusReport['paused'][number] | null, now: number): string | null =>
   pause === null
     ? null
-    : `paused ${relativeTime(pause.paused_at, now)} by ${pause.paused_by}${pause.reason === null ? '' : ` (${pause.reason})`}${pause.resume_at === null ? '' : `, resumes ${relativeTime(pause.resume_at, now)}`}`
+    : `paused ${relativeTime(pause.paused_at, now)} by ${pause.paused_by}${pause.reason === null ? '' : ` (${pause.reason})`}`
 
 const MAX_NAME_COLUMNS = 32
 

@@ -56,7 +56,6 @@ const pausedSource = object({
   paused_at: is.time('when it was paused'),
   paused_by: is.text('who paused it: a user of the command line, or the name of a dashboard token'),
   reason: is.orNull(is.text('why; null: none was given')),
-  resume_at: is.orNull(is.time('when it resumes by itself; null: at `fillrate resume`')),
 })
 
 /** A source whose writes wait for its limit. */

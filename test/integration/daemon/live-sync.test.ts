@@ -141,7 +141,7 @@ test('a change to a row being picked is not lost', async () => {
 })
 
 test('changes in a paused source wait until it is resumed', async () => {
-  await pauses.pauseSources(app.db, ['contacts'], { by: 'the test', reason: null, forMs: null })
+  await pauses.pauseSources(app.db, ['contacts'], { by: 'the test', reason: null })
   // A tick that began before may still be picking.
   await new Promise((resolve) => setTimeout(resolve, 100))
   const ids = await insert('paused@example.com')

@@ -77,7 +77,7 @@ test('a run takes over no rows of a source paused meanwhile', async () => {
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
   await expect.poll(settledByLatest).toBe(150)
-  await pauses.pauseSources(harness.database.db, ['contacts'], { by: 'a test', reason: null, forMs: null })
+  await pauses.pauseSources(harness.database.db, ['contacts'], { by: 'a test', reason: null })
   await another.die()
   expect(await running).toMatchObject({ status: 'completed', rows: { picked: 150 } })
   expect(await another.held()).toBe(50)

@@ -172,14 +172,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ],
       [],
     ],
-    [
-      'was paused until now',
-      [
-        EDITS_LATE,
-        `insert into fillrate.source_state (source, paused_at, paused_by, resume_at) values ('people', now(), 'anna', now())`,
-      ],
-      ['late people: live_sync'],
-    ],
     ['has spent its budget, and no edit waits', [spent({}), change('10 minutes', true)], []],
     ['has spent its budget, and edits wait', [spent({}), EDITS_LATE], ['budget_used']],
     ['is behind, and its budget is not spent', [spent({}, 999), EDITS_LATE], ['late people: live_sync']],

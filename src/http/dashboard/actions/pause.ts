@@ -16,7 +16,7 @@ export const pauseAction = defineAction({
     body: html`<p>
       Runs skip <b>${source}</b> while it is paused, and live sync keeps its changes for later. Rows picked
       before are still looked up and written, because they may be billed already. It lasts until the source is
-      resumed; <code>fillrate pause ${source} --for 4h</code> makes one that ends by itself.
+      resumed.
     </p>`,
     fields: pauseFields(),
     button: 'Pause',
@@ -26,7 +26,7 @@ export const pauseAction = defineAction({
     await auditActionOnce(
       db,
       { actor, requestId, action: 'pause', parameters: { sources: [source], reason } },
-      () => pauses.pauseSources(db, [source], { by: actor.name, reason, forMs: null }),
+      () => pauses.pauseSources(db, [source], { by: actor.name, reason }),
       () => ({ outcome: 'done', detail: null }),
     )
   },

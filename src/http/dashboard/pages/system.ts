@@ -149,10 +149,9 @@ const OUTCOME_TONES: Readonly<Record<AuditOutcome | 'open', Tone>> = {
 const describeParameters = (parameters: AuditEvent['parameters']): HtmlPart =>
   Object.entries(parameters)
     .filter(([, value]) => value !== null && value !== false && String(value) !== '')
-    .map(([name, value]) => {
-      const text = typeof value === 'number' && name.endsWith('_ms') ? formatDuration(value) : String(value)
-      return html`<span class="parameter"
-        ><span class="soft">${name.replace(/_ms$/, '').replaceAll('_', ' ')}</span>
-        ${text.replaceAll(',', ', ')}</span
-      > `
-    })
+    .map(
+      ([name, value]) =>
+        html`<span class="parameter"
+          ><span class="soft">${name.replaceAll('_', ' ')}</span> ${String(value).replaceAll(',', ', ')}</span
+        > `,
+    )

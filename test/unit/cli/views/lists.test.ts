@@ -84,7 +84,6 @@ describe('status', () => {
         paused_at: new Date(now - 120_000),
         paused_by: 'the dashboard',
         reason: null,
-        resume_at: null,
       },
     ],
     schedule: [],
