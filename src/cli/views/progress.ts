@@ -14,7 +14,6 @@ const LINE_MS = 10_000
 export class ProgressView {
   readonly #output: Output
   readonly #log: Pick<Log, 'info'> | null
-  readonly #throughput = new Throughput()
   #shownAtMs: number
 
   /** @param log for the lines of what is no terminal; null: plain lines */
@@ -26,9 +25,7 @@ export class ProgressView {
 
   /** Shows the progress of a run. */
   showRun(progress: RunProgress): void {
-    this.#throughput.add(progress.elapsedMs, progress.finished)
-    if (!this.#isDue(progress.elapsedMs)) return
-    this.#report(formatProgress(progress, this.#throughput.perSecond))
+    if (this.#isDue(progress.elapsedMs)) this.#report(formatProgress(progress))
   }
 
   /**
@@ -61,38 +58,14 @@ export class ProgressView {
   }
 }
 
-const THROUGHPUT_WINDOW_MS = 15_000
-/** Over a shorter time, a rate is a guess. */
-const MIN_THROUGHPUT_MS = 2_000
-
-/** How fast a number grows, over the last 15 s. */
-export class Throughput {
-  #samples: { readonly at: number; readonly value: number }[] = []
-
-  add(at: number, value: number): void {
-    this.#samples.push({ at, value })
-    // One sample older than the window is kept, so that the samples cover the whole window.
-    const stale = this.#samples.findLastIndex((sample) => sample.at < at - THROUGHPUT_WINDOW_MS)
-    if (stale > 0) this.#samples = this.#samples.slice(stale)
-  }
-
-  /** Null in the first 2 s. */
-  get perSecond(): number | null {
-    const [first, last] = [this.#samples[0], this.#samples.at(-1)]
-    if (first === undefined || last === undefined || last.at - first.at < MIN_THROUGHPUT_MS) return null
-    return Math.max(0, (last.value - first.value) / ((last.at - first.at) / 1_000))
-  }
-}
-
 /** How far a run is: the most important parts first, because a terminal cuts the line. */
-export function formatProgress(progress: RunProgress, perSecond: number | null): string {
-  const parts = [
-    [`${formatRows(progress)} (${formatShare(progress)})`, ...formatTiming(progress, perSecond)],
-    compact([formatNotice(progress)]),
+export function formatProgress(progress: RunProgress): string {
+  return compact([
+    formatDuration(progress.elapsedMs),
+    `${formatRows(progress)} (${formatShare(progress)}), ${formatSpeed(progress)}`,
+    formatNotice(progress),
     formatWork(progress),
-  ]
-  const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
-  return [formatDuration(progress.elapsedMs), ...text].join('; ')
+  ]).join('; ')
 }
 
 /** Why the run is stalled, else that another client uses the key. */
@@ -112,42 +85,14 @@ function formatShare({ picked, finished, picking }: RunProgress): string {
 const formatRows = ({ picked, finished, picking }: RunProgress): string =>
   `${formatCount(finished)} of ${formatCount(picked)}${picking ? '+' : ''} rows`
 
-function formatTiming(progress: RunProgress, perSecond: number | null): string[] {
-  const leftMs = estimateLeft(progress, perSecond)
-  return compact([
-    perSecond !== null && perSecond !== 0 && formatPerSecond(perSecond),
-    leftMs !== null && `${formatDuration(leftMs)} left`,
-  ])
-}
+/** On average since the run began. */
+const formatSpeed = ({ finished, elapsedMs }: RunProgress): string =>
+  formatPerSecond(finished / Math.max(1, elapsedMs / 1_000))
 
-/**
- * The time left, in milliseconds: at the observed throughput, and no less than the rate limit needs for
- * the calls that are left. Null where it cannot be known, as with a window of unknown length. Pure.
- */
-export function estimateLeft(progress: RunProgress, perSecond: number | null): number | null {
-  const { picked, finished, requested, submitted, picking, rate } = progress
-  if (picking || finished >= picked) return null
-  const byThroughput =
-    perSecond === null || perSecond === 0 ? null : Math.ceil((picked - finished) / perSecond) * 1_000
-  // Jobs look up many rows in one call.
-  if (rate === null || rate.limit === null || rate.limit === 0 || submitted > 0) return byThroughput
-  const calls = picked - Math.max(finished, Math.min(requested, picked))
-  const later = calls - Math.max(0, rate.limit - rate.windowUsed)
-  if (later <= 0) return byThroughput
-  const { nextWindowInMs, windowMs, limit } = rate
-  const windows = Math.ceil(later / limit)
-  if (nextWindowInMs === null || (windowMs === null && windows > 1)) return null
-  const byLimit = Math.ceil((nextWindowInMs + (windows - 1) * (windowMs ?? 0)) / 1_000) * 1_000
-  // The throughput of a pause until the next window says nothing about the time after it.
-  const isPausing = rate.windowUsed >= limit || rate.stallReason !== null
-  return isPausing || byThroughput === null ? byLimit : Math.max(byLimit, byThroughput)
-}
-
-function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
-  return compact([
+const formatWork = ({ requested, submitted, jobsWaiting, written }: RunProgress): string =>
+  compact([
     requested > 0 && `${formatCount(requested)} looked up`,
     submitted > 0 && `${formatCount(submitted)} in jobs`,
     jobsWaiting > 0 && `${pluralize(jobsWaiting, 'job')} out`,
     `${formatCount(written)} cells written`,
-  ])
-}
+  ]).join(', ')
