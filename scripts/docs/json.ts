@@ -55,7 +55,7 @@ const SECTIONS: Readonly<Record<keyof typeof REPORTS, readonly [example: string,
   plan: [
     "`fillrate plan --json | jq .cost.max_amount`. The library's `Plan`.",
     `sources[].source sources[].rows sources[].picked sources[].valid_input paused left_out lookups.requested calls.total
-     cost.lookups cost.max_lookups cost.max_amount cost.beyond_budget time.max_ms services bulk.possible`,
+     cost.lookups cost.max_lookups cost.max_amount cost.beyond_budget time.max_ms services`,
   ],
   status: [
     "`fillrate status --json | jq -e '.conditions == []'`. Also `GET /api/status`.",

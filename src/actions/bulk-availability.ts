@@ -51,10 +51,3 @@ export function checkBulkAvailability(
   }
   return { isPossible: true, usesWebhook: true, reason: null, todo: null }
 }
-
-/** As `--json` prints it. */
-export const toBulkJson = ({ isPossible, reason, todo }: BulkAvailability) => ({
-  possible: isPossible,
-  reason,
-  todo,
-})

@@ -34,7 +34,6 @@ export const LOG_EVENTS = {
   job_not_fetched: 'A job could not be fetched; it is tried again.',
   jobs_fetched: 'Jobs without a delivery were fetched; `gone` and `unpaid` ones brought no results.',
   jobs_expired: 'Jobs passed their deadline; their inputs are requested singly.',
-  bulk_off: 'A run makes no jobs, because a setting is missing.',
   other_service: 'Another service was used with this database before.',
   leader_elected: 'This process calls the service (debug).',
   leader_lease_lost: 'This process no longer calls the service.',

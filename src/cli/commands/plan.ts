@@ -2,9 +2,8 @@ import { Option } from '@commander-js/extra-typings'
 import type { Plan, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
 import { describeBeyondBudget, describeCost, formatPlanTime } from '../../actions/plan/report.ts'
 import { lookupBudgetOf, mixedBudgetOf, type Config } from '../../config/config.ts'
-import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
+import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
-import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { padText, textWidth, wrapText, type Output } from '../terminal.ts'
 import { useApp } from '../settings.ts'
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
@@ -51,12 +50,11 @@ export const planCommand = defineCommand(
       const sources = app.expandSourceNames(call.args[0])
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
       const plan = await app.plan({ ...request, listsFiltered: list === 'filtered' })
-      printAnswer(call, {
-        json: { ...plan, bulk: toBulkJson(app.bulkOf(sources)) },
-        text: () => renderPlan(plan, stdout, budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)),
-      })
       warnOfUnreviewed(config, plan, stderr)
-      return Exit.done
+      return {
+        json: plan,
+        text: () => renderPlan(plan, stdout, budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)),
+      }
     },
   },
 )

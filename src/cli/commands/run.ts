@@ -73,22 +73,13 @@ export const runCommand = defineCommand(
       const { app, log } = await useApp(call)
       const sources = app.expandSourceNames(call.args[0])
       const view = new ProgressView(stderr, log)
-      // After a dry run comes a run, which says it.
-      for (const { bulk, name } of route === 'auto' && !dryRun ? app.servicesOf(sources) : []) {
-        // A service that has none misses nothing.
-        if (bulk.isPossible || bulk.todo === null) continue
-        const where = name === null ? '' : ` at ${name}`
-        const text = `${bulk.reason}. To enable it, ${bulk.todo}.`
-        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${where}:`)} ${text}`)
-        else log.warn({ event: 'bulk_off' }, `bulk is off${where}: ${text}`)
-      }
       const report = await auditCommand(
         app.db,
         {
           action: 'run',
           parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
         },
-        (onStarted) =>
+        () =>
           app.run({
             sources,
             limit,
@@ -99,7 +90,6 @@ export const runCommand = defineCommand(
             waitMs,
             dryRun: dryRun ? { sample: DRY_RUN_SAMPLE_ROWS } : null,
             signal,
-            onStarted,
             onProgress: (progress) => view.showRun(progress),
           }),
         ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),

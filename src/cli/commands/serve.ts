@@ -1,7 +1,6 @@
 import type { Environment } from '../../config/environment.ts'
 import { CLOSING_MESSAGE, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { portOption } from '../options.ts'
-import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { useApp } from '../settings.ts'
 import type { Output } from '../terminal.ts'
@@ -36,7 +35,7 @@ export const serveCommand = defineCommand(
         signal,
         onListening: (listens) =>
           printAnswer(call, {
-            json: { listens, public_url: publicUrl, bulk: toBulkJson(app.bulkOf([])) },
+            json: { listens, public_url: publicUrl },
             text: () => (listens === null ? [elsewhere] : describe(listens)),
           }),
       })

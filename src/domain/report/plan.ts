@@ -69,8 +69,8 @@ const servicePlan = object({
  * @example
  * const { calls, cost, time } = await fillrate.plan()
  */
-export type Plan = ReportOf<typeof plan>
-const plan = object({
+export type Plan = ReportOf<typeof planReport>
+export const planReport = object({
   sources: is.list(
     'by source, each row counted once: `table` = `without_key` + `filtered_out` + `where_out` + `rows`, and `rows` = `complete` + `fresh` + `held` + `picked`',
     sourcePlan,
@@ -114,13 +114,4 @@ const plan = object({
   services: is.orAbsent(
     is.list('of several services, each in their order: the numbers above are then sums', servicePlan),
   ),
-})
-
-/** As `plan --json` prints it. */
-export const planReport = plan.extend({
-  bulk: object({
-    possible: is.boolean('whether bulk jobs can be used'),
-    reason: is.orNull(is.text('why not; null: they can')),
-    todo: is.orNull(is.text('what to do to use them; null: nothing')),
-  }).describe('whether bulk jobs can be used'),
 })

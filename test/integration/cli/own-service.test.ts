@@ -54,11 +54,3 @@ test('check says that a description has no cases, and shows no header of it', as
   expect(stdout).toMatch(/! description +Own, without cases[\s\S]*testService\(service, cases\)/)
   expect(stdout).not.toContain('not-to-be-shown')
 })
-
-test('a run of a service without a bulk call does not advise to enable bulk', async () => {
-  const person = { method: 'POST', path: '/v1/person', inputs: ['email'] }
-  await configure({ name: 'B', person })
-  const { code, stderr } = await run('run', '--budget', '0')
-  expect(code).toBe(4)
-  expect(stderr).not.toContain('bulk_off')
-})
