@@ -45,7 +45,7 @@ const createNotRunningProblem = (run: number, found: runs.StoredRun | null): Con
           ? `${run}, and there is no such run`
           : `${run}, which has ended (${found.state}${found.reason === null ? '' : `: ${found.reason}`})`,
       expected: 'a run in progress',
-      todo: '`fillrate runs --state running` lists them.',
+      todo: '`fillrate runs` lists them.',
     },
   ])
 

@@ -230,15 +230,9 @@ export async function listOtherScopes(db: Connection, run: number): Promise<stri
   return rows.map((row) => row.scope)
 }
 
-/** The latest runs, newest first, in any state or in one. */
-export async function listRuns(
-  db: Connection,
-  limit: number,
-  state: RunState | null = null,
-): Promise<StoredRun[]> {
-  const runs = selectRuns(db).limit(limit)
-  return (state === null ? runs : runs.where('state', '=', state)).execute()
-}
+/** The latest runs, newest first. */
+export const listRuns = (db: Connection, limit: number): Promise<StoredRun[]> =>
+  selectRuns(db).limit(limit).execute()
 
 /** A run by its id, and whether its process is alive. Null if there is none. */
 export async function findRun(db: Connection, id: number): Promise<LivingRun | null> {

@@ -14,7 +14,7 @@ export const cancelCommand = defineCommand(
         'sync opens a new run for later changes; `fillrate pause` stops it. Inputs of a job that is cancelled are ' +
         'looked up singly, and may be billed twice.',
     )
-    .argument('[RUN]', 'the number of a run; `fillrate runs --state running` lists them', parseRunNumber)
+    .argument('[RUN]', 'the number of a run; `fillrate runs` lists them', parseRunNumber)
     .option(
       '--job <ID>',
       'a bulk job instead of a run, by its identifier at the service or here',

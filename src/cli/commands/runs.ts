@@ -1,4 +1,3 @@
-import { Option } from '@commander-js/extra-typings'
 import type { SpendAmount } from '../../domain/report/shape.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { Run } from '../../domain/run.ts'
@@ -9,7 +8,7 @@ import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, formatDuration, formatMoney, relativeTime, foldNames } from '../../util/text.ts'
 import { formatState } from '../../domain/row.ts'
-import { formatChoices, parseWholeFrom } from '../options.ts'
+import { parseWholeFrom } from '../options.ts'
 import { renderTable } from '../views/table.ts'
 
 export const runsCommand = defineCommand(
@@ -18,32 +17,25 @@ export const runsCommand = defineCommand(
     .description(
       'The latest runs, newest first, with the rows that they picked and enriched, and their lookups.',
     )
-    .addOption(
-      new Option('--state <STATE>', `runs in this state: ${formatChoices(Object.values(Run))}`)
-        .choices(Object.values(Run))
-        .default(null),
-    )
     .option('--limit <N>', 'maximum number of runs; default: 20', parseWholeFrom(1), 20),
   {
     group: 'inspect',
-    examples: [['fillrate runs --state failed', '']],
+    examples: [['fillrate runs --limit 100', '']],
 
     async handler(call) {
-      const { state, limit } = call.flags
       const store = await import('../../store/runs.ts')
       const { readRunSpends } = await import('../../actions/spend.ts')
       const config = await readConfigOrProblems(call)
       const prices = config instanceof ConfigProblems ? null : config
       const db = await useDatabase(call)
-      const found = await store.listRuns(db, limit, state)
+      const found = await store.listRuns(db, call.flags.limit)
       const ids = found.map(({ id }) => id)
       const spends = await readRunSpends(db, ids, prices)
       const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
       const undone = await store.readUndone(db)
-      const none = state === null ? 'No run yet.' : `No run is ${state}.`
       return {
         json: { runs },
-        text: () => (runs.length === 0 ? [none] : renderRuns(runs, undone, call.stdout, call.now())),
+        text: () => (runs.length === 0 ? ['No run yet.'] : renderRuns(runs, undone, call.stdout, call.now())),
       }
     },
   },

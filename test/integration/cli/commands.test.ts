@@ -123,9 +123,8 @@ describe('after a run', () => {
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('contacts') })
   })
 
-  test('runs are listed, and can be filtered by state; a job that has ended is not cancelled', async () => {
+  test('runs are listed; a job that has ended is not cancelled', async () => {
     expect(await jsonOf('runs')).toMatchObject({ runs: [{ id: 1, state: 'completed' }] })
-    expect(await jsonOf('runs', '--state', 'failed')).toEqual({ runs: [] })
     expect((await run('runs')).stdout).toMatch(/^ +1 +completed .* 320 /m)
     const [job] = await database.query<{ id: string }>('select key as id from fillrate.jobs limit 1')
     expect(await run('cancel', '--job', String(job?.id))).toMatchObject({

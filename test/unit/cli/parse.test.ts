@@ -91,7 +91,7 @@ describe('a command', () => {
     ['run --budget unlimited', { budget: 'unlimited' }],
     ['run --limit 1_000_000', { limit: 1_000_000 }],
     ['run --limit 5 --limit 6', { limit: 6 }],
-    ['runs --state failed', { state: 'failed', limit: 20 }],
+    ['runs', { limit: 20 }],
     ['--json status', { json: true }],
     ['--config x.ts check', { config: 'x.ts' }],
   ])('%s', (line, flags) => {
