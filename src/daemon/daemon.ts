@@ -266,7 +266,7 @@ const DELIVERY_WAIT_MS = 30 * 60_000
 /** Executes a run in the workers of this process. */
 const runInWorkers = (
   services: readonly ServiceProcess[],
-  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun' | 'mixed'>,
+  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'mixed'>,
   options: ScheduledRunOptions,
 ): Promise<ScheduledRunEnd> => executeRun(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 
@@ -309,10 +309,7 @@ export async function runConfig(deps: ServiceDeps, options: WorkOptions): Promis
       requests: {
         sources: [...deps.sources.keys(), ...(deps.brokenSources?.keys() ?? [])],
         service: services[0]?.deps.service ?? 0,
-        execute: ({ work }, options) => {
-          const dryRun = work.isDryRun ? { sample: 0 } : null
-          return runInWorkers(services, { ...work, trigger: 'manual', dryRun }, options)
-        },
+        execute: ({ work }, options) => runInWorkers(services, { ...work, trigger: 'manual' }, options),
       },
     },
     config.schedule,

@@ -90,14 +90,8 @@ export const RUN_STATUSES = [
 
 export type RunStatus = (typeof RUN_STATUSES)[number]
 
-/** A run that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
-export interface RequestedRun extends RunSpec {
-  /** Requests lookups and stores the records, but writes nothing. */
-  readonly isDryRun: boolean
-}
-
 /**
- * How long a request waits for a process that executes it, in milliseconds. A daemon that starts days later would
+ * How long a request of the dashboard waits for a process that executes it, in milliseconds. A daemon that starts days later would
  * spend by surprise.
  */
 export const REQUEST_LIFETIME_MS = 60 * 60_000

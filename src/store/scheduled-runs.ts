@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { REQUEST_LIFETIME_MS, RESUME_LIFETIME_MS, type RequestedRun } from '../domain/run.ts'
+import { REQUEST_LIFETIME_MS, RESUME_LIFETIME_MS, type RunSpec } from '../domain/run.ts'
 import { MAX_ATTEMPTS, QUEUED_REASON } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
@@ -215,10 +215,10 @@ export async function releaseScheduledRun(db: Database, run: HeldRun): Promise<v
 // Requested runs are scheduled runs with a `request`: claimed, leased, released and finished by the same statements.
 // Unlike those of a schedule they wait for no other run of their sources, as `fillrate run` does not either.
 
-/** A request as it is stored. */
+/** A run that was requested on the dashboard, as it is stored. */
 export interface StoredRequest {
   readonly id: string
-  readonly work: RequestedRun
+  readonly work: RunSpec
   /** Who requested it. */
   readonly by: string
 }

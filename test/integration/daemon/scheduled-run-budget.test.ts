@@ -73,11 +73,7 @@ test('a run requested on the dashboard outlives its process in the same way', as
   const before = distinct()
   const id = randomUUID()
   const work = { sources: ['contacts'], limit: null, budget: 60, where: null } as const
-  await insertRequest(
-    harness.database.db,
-    { id, work: { ...work, route: 'sync', isDryRun: false }, by: 'anna' },
-    0,
-  )
+  await insertRequest(harness.database.db, { id, work: { ...work, route: 'sync' }, by: 'anna' }, 0)
   const first = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'start')
   await expect.poll(distinct, { interval: 50 }).toBeGreaterThan(before + 15)
   first.child.kill('SIGKILL')

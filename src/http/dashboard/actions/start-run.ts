@@ -3,7 +3,7 @@ import * as pauses from '../../../store/source-state.ts'
 import { lookupBudgetOf, type Config } from '../../../config/config.ts'
 import { describeBeyondBudget, describeCost, formatPlanTime } from '../../../actions/plan/report.ts'
 import type { PassRequest } from '../../../actions/validate-request.ts'
-import type { RequestedRun } from '../../../domain/run.ts'
+import type { RunSpec } from '../../../domain/run.ts'
 import { insertAuditEvent } from '../../../store/audit.ts'
 import type { Database } from '../../../store/open.ts'
 import { listProcesses } from '../../../store/processes.ts'
@@ -34,7 +34,7 @@ export const startAction = defineAction({
   confirm: async (pass, deps) => {
     const plan = await previewWithin((signal) => requireApp(deps).plan(toPassRequest(pass, signal)))
     return {
-      title: pass.isDryRun ? 'Start this dry run?' : 'Start this run?',
+      title: 'Start this run?',
       body: [
         await daemonNotice(deps.db),
         html`<div class="grid">
@@ -46,7 +46,7 @@ export const startAction = defineAction({
             The preview takes too long for this page. <code>fillrate plan</code> reads everything.
           </p>`,
       ],
-      button: pass.isDryRun ? 'Start the dry run' : 'Start the run',
+      button: 'Start the run',
       isWide: true,
     }
   },
@@ -85,7 +85,7 @@ async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: Pa
 }
 
 /** @throws PageRefused with the form again, and what is wrong in it */
-async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RequestedRun> {
+async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RunSpec> {
   const app = requireApp(deps)
   const { pass, problems } = parsePassForm(query, Object.keys(app.config.sources), lookupBudgetOf(app.config))
   if (pass === null) throw new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
@@ -93,17 +93,15 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   return pass
 }
 
-const toPassRequest = (pass: RequestedRun, signal: AbortSignal): PassRequest => ({
+const toPassRequest = (pass: RunSpec, signal: AbortSignal): PassRequest => ({
   ...pass,
   budget: pass.budget ?? 'unlimited',
   signal,
 })
 
-const describePass = (pass: RequestedRun): ReadonlyArray<readonly [string, HtmlPart]> => [
+const describePass = (pass: RunSpec): ReadonlyArray<readonly [string, HtmlPart]> => [
   ['Sources', pass.sources.map((name, n) => [n > 0 && ', ', nameText(name)])],
   ['Budget', formatBudget(pass.budget)],
-  ['Rows of each source', pass.limit === null ? 'all' : `at most ${formatCount(pass.limit)}`],
-  ['Result', pass.isDryRun ? 'reported only, nothing is written' : 'written to the tables'],
 ]
 
 /** Says so if no process would execute a run. Null if there is one. */
@@ -119,7 +117,7 @@ export async function daemonNotice(db: Database): Promise<Markup | null> {
 async function requestRun(
   deps: DashboardDeps,
   { requestId: id, actor }: ActionRequest,
-  work: RequestedRun,
+  work: RunSpec,
 ): Promise<string> {
   const service = await requireApp(deps).service()
   await inTransaction(deps.db, async (tx) => {
@@ -130,7 +128,7 @@ async function requestRun(
 }
 
 /** A problem of each field that has one. */
-type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget', string>>>
+type PassProblems = Readonly<Partial<Record<'source' | 'budget', string>>>
 
 /**
  * Parses the form of a run. Pure.
@@ -141,44 +139,38 @@ export function parsePassForm(
   query: URLSearchParams,
   configured: readonly string[],
   configuredBudget: LookupBudget | null,
-): { readonly pass: RequestedRun | null; readonly problems: PassProblems } {
+): { readonly pass: RunSpec | null; readonly problems: PassProblems } {
   const names = [...new Set(query.getAll('source'))]
   const unknown = names.filter((name) => !configured.includes(name))
-  const limit = parseCount(query.get('limit'), 1)
   const budgetText = (query.get('budget') ?? '').trim()
   const budget = budgetText === '' ? configuredBudget : parseBudget(budgetText)
   const problems: PassProblems = {
     ...(names.length === 0 && { source: 'Choose at least one source.' }),
     ...(unknown.length > 0 && { source: `The configuration has no source ${unknown.join(', ')}.` }),
-    ...(limit === undefined && { limit: 'Expected a whole number from 1, or nothing for all rows.' }),
     ...(budget === undefined && { budget: 'Expected a whole number of lookups, or “unlimited”.' }),
     ...(budget === null && {
       budget: 'A run needs a budget: a whole number of lookups, or “unlimited”.',
     }),
   }
-  if (Object.keys(problems).length > 0 || limit === undefined || budget === undefined || budget === null)
+  if (Object.keys(problems).length > 0 || budget === undefined || budget === null)
     return { pass: null, problems }
-  const pass: RequestedRun = {
+  const pass: RunSpec = {
     sources: names,
-    limit,
+    limit: null,
     budget: budget === 'unlimited' ? null : budget,
     where: null,
     route: 'auto',
-    isDryRun: query.get('dry') === '1',
   }
   return { pass, problems }
 }
 
-/** Null if empty; undefined if invalid. */
-function parseCount(text: string | null, min: number): number | null | undefined {
-  const digits = (text ?? '').trim().replaceAll(/[,_\s]/g, '')
-  if (digits === '') return null
+/** Undefined if invalid. */
+function parseBudget(text: string): LookupBudget | undefined {
+  if (text.toLowerCase() === 'unlimited') return 'unlimited'
+  const digits = text.replaceAll(/[,_\s]/g, '')
   const count = /^\d+$/.test(digits) ? Number(digits) : Number.NaN
-  return Number.isSafeInteger(count) && count >= min ? count : undefined
+  return Number.isSafeInteger(count) ? count : undefined
 }
-
-const parseBudget = (text: string): LookupBudget | null | undefined =>
-  text.toLowerCase() === 'unlimited' ? 'unlimited' : parseCount(text, 0)
 
 interface PassFormView {
   readonly query: URLSearchParams
@@ -187,29 +179,10 @@ interface PassFormView {
   readonly config: Config
 }
 
-const CHECKED = html` checked`
-
 /** The form of a run, with what was entered before. */
 function passForm(view: PassFormView): Markup {
-  const budget = lookupBudgetOf(view.config)
-  const help =
-    budget === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(budget)}.`
   return html`<form class="card run-form" action="/runs/start">
-    ${sourceBoxes(view)}
-    <div class="fields-row">
-      ${textField(
-        view,
-        'budget',
-        'Budget, in lookups',
-        `The run stops when it has requested this many. ${help}`,
-        String(budget ?? ''),
-      )}
-      ${textField(view, 'limit', 'Rows of each source', 'Empty: all rows that lack data.')}
-    </div>
-    <label class="box"
-      ><input type="checkbox" name="dry" value="1" ${view.query.get('dry') === '1' && CHECKED} />
-      <span>Dry run: look up and store the records, and only report what would be written</span></label
-    >
+    ${sourceBoxes(view)} ${budgetField(view)}
     <p class="choices">
       <button>Preview</button>
       <a class="button" href="/">Cancel</a>
@@ -227,7 +200,7 @@ function sourceBoxes({ query, problems, sources }: PassFormView): Markup {
       ${sources.map(
         ({ name, isPaused }) =>
           html`<label class="box">
-            <input type="checkbox" name="source" value="${name}" ${isChosen(name) && CHECKED} />
+            <input type="checkbox" name="source" value="${name}" ${isChosen(name) && html` checked`} />
             <span>${nameText(name)} ${isPaused && badge('paused', 'warn')}</span>
           </label>`,
       )}
@@ -239,30 +212,25 @@ function sourceBoxes({ query, problems, sources }: PassFormView): Markup {
 const formatBudget = (budget: LookupBudget | null): string =>
   budget === null || budget === 'unlimited' ? 'no limit' : `${formatCount(budget)} lookups`
 
-/** @param otherwise what it holds before anything was entered */
-function textField(
-  { query, problems }: PassFormView,
-  name: 'limit' | 'budget',
-  label: string,
-  help: HtmlPart,
-  otherwise = '',
-): Markup {
-  const problem = problems[name]
-  const describedBy = problem === undefined ? `${name}-help` : `${name}-fault ${name}-help`
+function budgetField({ query, problems, config }: PassFormView): Markup {
+  const configured = lookupBudgetOf(config)
+  const help =
+    configured === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(configured)}.`
+  const problem = problems.budget
   return html`<div class="field">
-    <label for="${name}">${label}</label>
+    <label for="budget">Budget, in lookups</label>
     <input
-      id="${name}"
-      name="${name}"
-      value="${query.get(name) ?? otherwise}"
+      id="budget"
+      name="budget"
+      value="${query.get('budget') ?? String(configured ?? '')}"
       inputmode="numeric"
       autocomplete="off"
       spellcheck="false"
-      aria-describedby="${describedBy}"
+      aria-describedby="${problem === undefined ? 'budget-help' : 'budget-fault budget-help'}"
       ${problem !== undefined && html` aria-invalid="true"`}
     />
-    ${fault(name, problem)}
-    <p id="${name}-help" class="sub">${help}</p>
+    ${fault('budget', problem)}
+    <p id="budget-help" class="sub">The run stops when it has requested this many. ${help}</p>
   </div>`
 }
 
