@@ -317,14 +317,6 @@ export function describeEnd(
   return `Over after ${formatDuration(ms)}: ${describeCondition({ ...condition, details }, 0).title}`
 }
 
-/** What a condition is about: there is one open for each. */
-export const conditionId = ({
-  kind,
-  service,
-  source,
-}: Pick<ReportedCondition, 'kind' | 'service' | 'source'>): string =>
-  [kind, service ?? '', source ?? ''].join(' ')
-
 /** @param now milliseconds since the epoch */
 export const toConditionReport = (condition: Condition, now: number): ReportedCondition => ({
   kind: condition.kind,

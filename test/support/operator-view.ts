@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { StatusReport } from '../../src/domain/report/status.ts'
-import { type Condition, conditionId } from '../../src/domain/condition.ts'
+import type { Condition } from '../../src/domain/condition.ts'
+import type { ReportedCondition } from '../../src/domain/report/status.ts'
 import type { FillrateNotification } from '../../src/domain/report/notification.ts'
 import type { CommandLine, Started } from './cli.ts'
 import { type LoopbackService, startLoopback } from './loopback.ts'
@@ -17,15 +18,14 @@ export interface LogLine extends Pick<Condition, 'kind' | 'service' | 'source'> 
   readonly msg: string
 }
 
-/** A started process, and what it prints. */
-export function watchProcess({ child, ended }: Started) {
+/** A started process, and what it prints. @param readyAt the field that it prints last of its start */
+export function watchProcess({ child, ended }: Started, readyAt: 'follows' | 'public_url' = 'follows') {
   let text = ''
   const ready = Promise.withResolvers<void>()
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (part: string) => {
       text += part
-      // A daemon has loaded its configuration a moment later.
-      if (/"follows"|"bulk"/.test(text)) ready.resolve()
+      if (text.includes(`"${readyAt}"`)) ready.resolve()
     })
   const objects = () =>
     text
@@ -121,6 +121,14 @@ export type Channel = (typeof CHANNELS)[number]
 
 /** Only for a test that fails: it says what was seen instead. */
 const LONGEST_MS = 240_000
+
+/** What a condition is about: there is one open for each. */
+const conditionId = ({
+  kind,
+  service,
+  source,
+}: Pick<ReportedCondition, 'kind' | 'service' | 'source'>): string =>
+  [kind, service ?? '', source ?? ''].join(' ')
 
 const AWAY = conditionId({ kind: 'database_away', service: null, source: null })
 

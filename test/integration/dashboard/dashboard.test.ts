@@ -158,7 +158,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
 
   test('rows: a search by e-mail or key, filters, pages there and back', async () => {
     const page = await open('/rows')
-    expect(await page.locator('main').innerText()).toContain('128 rows')
     const first = await keysOn(page)
     expect(first).toHaveLength(50)
     await page.click('a[rel=next]')

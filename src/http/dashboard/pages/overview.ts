@@ -30,7 +30,7 @@ export const overviewPage: Page = {
     const [data, system, verdict] = await Promise.all([readData(), readSystem(), readVerdict()])
     return {
       body: html`<h1 class="sr">Overview</h1>
-        ${healthSection(verdict, data, { canAct })} ${servicesCard(data, verdict, canAct)}
+        ${healthSection(verdict, canAct)} ${servicesCard(data, verdict, canAct)}
         ${sourcesCard(data, verdict, listFollowed(config.sources))} ${budgetsCard(data)}
         ${runsCard(data, system, config)}`,
     }

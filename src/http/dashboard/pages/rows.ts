@@ -13,9 +13,8 @@ import {
   type SearchedIdentity,
   type RowPlace,
 } from '../../../store/row-search.ts'
-import { countRowStates, listSourceNames } from '../../../store/rows.ts'
+import { listSourceNames } from '../../../store/rows.ts'
 import {
-  countRows,
   clamped,
   dataTable,
   empty,
@@ -38,7 +37,7 @@ import {
   Row,
   type RowState,
 } from '../../../domain/row.ts'
-import { formatCount, pluralize, toSentenceCase } from '../../../util/text.ts'
+import { formatCount, toSentenceCase } from '../../../util/text.ts'
 import { buildUrl, html, rowUrl, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'
@@ -83,7 +82,7 @@ function rowsCard(page: RowPage, now: number): Markup {
   return html`<section id="rows" class="card" aria-label="Rows">
     ${
       rows.length > 0
-        ? [summary(page), rowsTable(rows, search, now)]
+        ? rowsTable(rows, search, now)
         : next !== null
           ? empty('None of the rows that were read for this page matches. The next page reads on.')
           : searchUrl(search) !== '/rows'
@@ -138,14 +137,6 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
     ${failure !== undefined && html`${stateBadge(failure)} ${withCode(FAILURE_ADVICE[failure])}.`}
     ${canAct && failure !== undefined && run === null && search.text === null && retryLink([{ state: failure }], { source, state, reason })}
   </p>`
-}
-
-/** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
-function summary({ rows, total, next }: RowPage): Markup {
-  const isSparse = next !== null && rows.length < ROWS_PER_PAGE
-  const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
-  const all = total !== null && `${pluralize(total, 'row')} in all`
-  return html`<p class="sub">${shown}${shown && all && ', '}${all}</p>`
 }
 
 const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Markup =>
@@ -232,30 +223,15 @@ const READ_FURTHER = 50_000
 interface RowPage extends FoundRows {
   readonly search: RowSearch
   readonly sources: readonly string[]
-  /** How many rows match; null: not counted. */
-  readonly total: number | null
 }
 
 async function readRowPage(db: Database, search: RowSearch): Promise<RowPage> {
   const { text, filter, after } = search
   const sources = await listSourceNames(db)
-  const total = await countMatches(db, search, sources)
   const identity = text === null ? null : parseRowIdentity(text)
   const most = after === null ? READ_FIRST : READ_FURTHER
   const found = await searchRows(db, { ...filter, identity }, { after, limit: ROWS_PER_PAGE, most })
-  return { ...found, search, sources, total }
-}
-
-/** The number of matches where it is kept; null where it would have to be counted. */
-async function countMatches(
-  db: Database,
-  { text, filter }: RowSearch,
-  sources: readonly string[],
-): Promise<number | null> {
-  const { source, state, reason, run } = filter
-  if ([text, reason, run].some((value) => value !== null)) return null
-  const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
-  return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
+  return { ...found, search, sources }
 }
 
 /** The history of one row, as in `fillrate explain`. */

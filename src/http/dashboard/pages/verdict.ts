@@ -1,7 +1,6 @@
 import type { ReportedCondition } from '../../../domain/report/status.ts'
-import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
+import type { Verdict } from '../../../actions/dashboard-data.ts'
 import {
-  conditionId,
   describeCondition,
   SCHEMA_OUTDATED,
   toOutageCondition,
@@ -10,38 +9,29 @@ import {
   type DatabaseOutage,
 } from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/transaction.ts'
-import type { LivingRun } from '../../../store/runs.ts'
 import { describeError } from '../../../util/error-text.ts'
-import { formatCount, listInWords, pluralize } from '../../../util/text.ts'
+import { formatCount, listInWords } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
-import { ratio, timeAgo, withCode, countRows, type Tone } from '../components.ts'
+import { timeAgo, withCode, type Tone } from '../components.ts'
 import { html, type Markup, type HtmlPart } from '../html.ts'
 import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
-export function healthSection(
-  verdict: Verdict,
-  counts: DashboardData,
-  { canAct }: { readonly canAct: boolean },
-): Markup {
+export function healthSection(verdict: Verdict, canAct: boolean): Markup {
   const { conditions, paused, readAt: now } = verdict
-  const [tone, activity] = describeActivity(verdict, counts)
+  const [tone, activity] = describeActivity(verdict)
   const [first] = conditions
   return html`<section
     id="verdict"
     class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
     aria-label="Health"
   >
-    ${conditions.slice(0, MAX_SHOWN).map((condition) => conditionBlock(condition, now, canAct))}
-    ${conditions.slice(MAX_SHOWN).map((condition) => foldedCondition(condition, now, canAct))}
+    ${conditions.map((condition) => conditionBlock(condition, now, canAct))}
     <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
     ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
     ${canAct && html`<p class="actions">${START_RUN}</p>`}
   </section>`
 }
-
-/** Conditions in full; each further one is a line that opens, so that the figures below stay in sight. */
-const MAX_SHOWN = 4
 
 /** What a call to the service proves, or ends: `Try now` makes it. */
 const TRIED: ReadonlySet<string> = new Set<ConditionKind>([
@@ -67,33 +57,19 @@ export const findBreakage = (
 ): ReportedCondition | undefined =>
   conditions.find((condition) => condition.kind === 'source_broken' && condition.source === source)
 
-const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): Markup =>
-  html`<details
-    id="${conditionId(condition).replaceAll(/\W+/g, '-')}"
-    class="condition folded ${toTone(condition)}"
-  >
-    <summary>${condition.title}</summary>
-    ${conditionDetails(condition, now, canAct)}
-  </details>`
-
 const toTone = ({ severity }: ReportedCondition): Tone => (severity === 'error' ? 'bad' : 'warn')
 
-const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): Markup =>
-  html`<div class="condition ${toTone(condition)}">
-    <p class="headline">${condition.title}</p>
-    ${conditionDetails(condition, now, canAct)}
-  </div>`
-
-const conditionDetails = (
-  { kind, service, since, meaning, mend, proof }: ReportedCondition,
-  now: number,
-  canAct: boolean,
-): Markup =>
-  html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
+function conditionBlock(condition: ReportedCondition, now: number, canAct: boolean): Markup {
+  const { kind, service, since, title, meaning, mend, proof } = condition
+  return html`<div class="condition ${toTone(condition)}">
+    <p class="headline">${title}</p>
+    <p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
     <p class="action">
       <b>What to do:</b> ${withCode(mend)} <span class="since">Prove it: ${withCode(proof)}.</span>
     </p>
-    ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}`
+    ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}
+  </div>`
+}
 
 export const tryLink = (service: string): Markup =>
   html`<a class="button" href="${tryUrl(service)}">Try now</a>`
@@ -127,27 +103,16 @@ function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutag
   return known ?? { details: { reason }, forMs: 0 }
 }
 
-function describeActivity({ runs, watched }: Verdict, counts: DashboardData): [Tone, HtmlPart] {
+function describeActivity({ runs, watched }: Verdict): [Tone, HtmlPart] {
   // A run of live sync stays open for a while after each change.
   const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
   if (first !== undefined)
     return [
       'busy',
       others.length === 0
-        ? runningHeadline(first, counts)
+        ? html`<a href="/runs/${first.id}">Run ${first.id}</a> is in progress.`
         : `${formatCount(others.length + 1)} runs in progress.`,
     ]
   if (watched.length > 0) return ['good', `Watching ${listInWords(watched)} for changes.`]
   return runs.length === 0 ? ['quiet', 'No runs yet.'] : ['good', 'Idle.']
-}
-
-/** With its progress, once that was counted. */
-function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: now }: DashboardData): Markup {
-  const { states = null } = runs.find((run) => run.id === id) ?? {}
-  const rows = states === null ? 0 : countRows(states)
-  const finished = rows - (states?.waiting ?? 0)
-  const percent = Math.floor(ratio(finished, rows) * 100)
-  const progress = `${formatCount(finished)} of ${pluralize(rows, 'row')} finished (${percent}%)`
-  return html`<a href="/runs/${id}">Run ${id}</a> is in
-    progress${rows === 0 ? [', started ', timeAgo(since, now)] : `: ${progress}`}.`
 }
