@@ -152,23 +152,10 @@ export class ConditionTicker {
       this.#acceptedBy = this.#acceptedBy.slice(acceptedBy.length)
       if (refusal === null) state.clearAway()
     }
-    await this.#storeKeyNews()
+    await state.storeKeyNews(db)
     const changed = await recordConditions(db, { schedules: schedules() })
-    state.noteRefusedKeys(await listRefusedKeys(db))
     // What a process knows itself, it logs itself.
     return changed.filter(({ kind }) => kind !== 'database_away')
-  }
-
-  async #storeKeyNews(): Promise<void> {
-    const { db, state } = this.#process
-    const news = state.takeKeyNews()
-    try {
-      for (const entry of news)
-        await (entry.isAccepted ? acceptKey(db, entry.scope) : refuseKey(db, entry, entry.reason))
-    } catch (error) {
-      state.putBackKeyNews(news)
-      throw error
-    }
   }
 
   #logOutage(): void {
@@ -249,16 +236,6 @@ function toAwayDetails(error: unknown, process: string): ConditionDetails {
 const isMissingTable = (error: unknown): boolean =>
   ['42P01', '42703', '42883', '3F000'].includes(networkErrorCode(error) ?? '')
 
-/** A key that the service of a number has refused, or accepted again, as a call of this process has just found out. */
-type KeyNews =
-  | { readonly scope: string; readonly isAccepted: true }
-  | {
-      readonly scope: string
-      readonly isAccepted: false
-      readonly service: number
-      readonly reason: string | null
-    }
-
 /** What only this process knows, and what it has counted. */
 export class ProcessState {
   /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
@@ -272,7 +249,8 @@ export class ProcessState {
   isSchemaOutdated = false
   #away: { readonly details: ConditionDetails; readonly since: number } | null = null
   #refusals: Refusals | null = null
-  readonly #keyNews = new Map<string, KeyNews>()
+  /** By scope: what stores that its key was refused, or accepted again, as a call of this process has just found out. */
+  readonly #keyNews = new Map<string, (db: Database) => Promise<unknown>>()
   /** The keys that were refused here, or in another process, and not accepted since. */
   #refused: ReadonlySet<string> = new Set()
 
@@ -339,7 +317,7 @@ export class ProcessState {
   /** The service of a number rejects a key. @param reason in its words; null: it was refused before, and no call was made */
   refuseKey(scope: string, service: number, reason: string | null): void {
     this.#refused = new Set([...this.#refused, scope])
-    this.#keyNews.set(scope, { scope, isAccepted: false, service, reason })
+    this.#keyNews.set(scope, (db) => refuseKey(db, { scope, service }, reason))
     this.changed.notify()
   }
 
@@ -347,24 +325,17 @@ export class ProcessState {
   acceptKey(scope: string): void {
     if (!this.#refused.has(scope)) return
     this.#refused = new Set([...this.#refused].filter((other) => other !== scope))
-    this.#keyNews.set(scope, { scope, isAccepted: true })
+    this.#keyNews.set(scope, (db) => acceptKey(db, scope))
     this.changed.notify()
   }
 
-  /** What is to be stored of keys, once. */
-  takeKeyNews(): KeyNews[] {
-    const news = [...this.#keyNews.values()]
-    this.#keyNews.clear()
-    return news
-  }
-
-  /** What could not be stored. Later news of the same key stand. */
-  putBackKeyNews(news: readonly KeyNews[]): void {
-    for (const entry of news) if (!this.#keyNews.has(entry.scope)) this.#keyNews.set(entry.scope, entry)
-  }
-
-  /** @param stored the keys that are refused as far as any process knows */
-  noteRefusedKeys(stored: readonly string[]): void {
-    this.#refused = new Set([...stored, ...this.#keyNews.keys()])
+  /** Stores what this process knows of keys, and reads what any process does. News that cannot be stored stay. */
+  async storeKeyNews(db: Database): Promise<void> {
+    for (const [scope, store] of this.#keyNews) {
+      await store(db)
+      // Not if there are later news of the same key.
+      if (this.#keyNews.get(scope) === store) this.#keyNews.delete(scope)
+    }
+    this.#refused = new Set([...(await listRefusedKeys(db)), ...this.#keyNews.keys()])
   }
 }
