@@ -146,6 +146,8 @@ export class OnCall {
     const started = this.#ports.map((port) =>
       watchProcess(
         this.cli.startWith({ ...SETTINGS, ...environment }, command, '--json', '--port', `${port}`),
+        // A daemon has loaded its configuration a moment after it listens.
+        command === 'start' ? 'follows' : 'public_url',
       ),
     )
     this.view.processes.push(...started)

@@ -12,7 +12,7 @@ import { pluralize, formatCount, relativeTime } from '../../util/text.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { renderFields, renderSection, renderText, stateStyle } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
-import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
+import { describeRarest, renderSkippedSection } from '../views/report.ts'
 
 /** Rows shown; `--csv` has all. */
 const SHOWN = 10

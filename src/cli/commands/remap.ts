@@ -5,9 +5,8 @@ import { auditCommand, useApp } from '../settings.ts'
 import type { RemapReport } from '../../actions/remap.ts'
 import type { Output } from '../terminal.ts'
 import { renderCounts } from '../views/layout.ts'
-import { renderDryRun, renderReport } from '../views/report.ts'
+import { renderDryRun, renderReport, renderSkippedSection } from '../views/report.ts'
 import { pluralize } from '../../util/text.ts'
-import { renderSkippedSection } from '../views/skipped-cells.ts'
 
 export const remapCommand = defineCommand(
   createParser('remap')

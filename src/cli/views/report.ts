@@ -1,9 +1,8 @@
-import type { DiffRow, DryRunReport, RunReport } from '../../domain/report/run.ts'
+import type { DiffRow, DryRunReport, RunReport, SkippedGroup } from '../../domain/report/run.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import { billedUnits } from '../../domain/spend.ts'
 import { padText, truncate, type Output, type TextStyle } from '../terminal.ts'
-import { renderTable, renderCellGroups } from './table.ts'
-import { renderSkippedSection } from './skipped-cells.ts'
+import { SOURCE_COLUMN, renderTable, renderCellGroups } from './table.ts'
 import {
   formatCount,
   formatDuration,
@@ -88,6 +87,53 @@ const renderDetails = (report: RunReport, output: Output): string[] => [
   ),
   ...(report.dry_run ? renderDryRun(report.dry_run, output) : []),
 ]
+
+/**
+ * A section of skipped cells by column and reason with their values, the most frequent first; empty
+ * without any. What is beyond `max` are the rarest; they are summed up.
+ */
+export const renderSkippedSection = (
+  title: string,
+  groups: readonly SkippedGroup[],
+  output: Output,
+  max = 8,
+): string[] =>
+  renderSection(
+    output,
+    title,
+    renderTable(
+      output,
+      groups.toSorted((a, b) => b.rows - a.rows),
+      [
+        { title: 'cells', text: ({ rows }) => formatCount(rows), number: true },
+        { ...SOURCE_COLUMN, ifDifferent: true },
+        { title: 'column', text: ({ column }) => column, minColumns: 8 },
+        { title: 'reason', text: describeSkipped, minColumns: 12, wraps: true },
+      ],
+      { max, describeRest: (rest) => describeRarest(rest, 'cell'), indent: 2 },
+    ),
+  )
+
+/** Sums up the reasons that are not shown: `and 7 rows for 3 rarer reasons`. */
+export function describeRarest(rest: readonly { readonly rows: number }[], noun: string): string {
+  const all = rest.reduce((sum, { rows }) => sum + rows, 0)
+  return `and ${pluralize(all, noun)} for ${pluralize(rest.length, 'rarer reason')}`
+}
+
+/** Values of a reason that are shown; `--json` has 25. */
+const MAX_VALUES = 8
+const MAX_VALUE_COLUMNS = 40
+
+/** A reason with its most frequent values: `no entry in map: Fintech (7), Biotech (5), 12 more values`. */
+function describeSkipped({ description, values, distinct_values: distinct }: SkippedGroup): string {
+  const shown = values.slice(0, MAX_VALUES)
+  const texts = shown.map(
+    ({ value, rows }) => `${truncate(formatValue(value), MAX_VALUE_COLUMNS)} (${formatCount(rows)})`,
+  )
+  const more = distinct - shown.length
+  const list = [...texts, ...(more > 0 && shown.length > 0 ? [pluralize(more, 'more value')] : [])]
+  return list.length === 0 ? description : `${description}: ${list.join(', ')}`
+}
 
 /** What each of several services found, filled and cost, and what the last one has added to the others. */
 const renderServiceReports = (
@@ -189,11 +235,6 @@ function workFields(report: RunReport): Field[] {
 
 export const SHARED_KEY_NOTICE = 'another client uses the same API key; capacity is left for it'
 
-export const BANNED_NOTICE = 'the service has temporarily banned the API key (403 after 429)'
-
-/** Another client uses the key, and what to do about it. */
-export const SHARED_KEY_FIELD: Field = ['Shared', SHARED_KEY_NOTICE, 'give each client its own key']
-
 function rateFields({ rate }: RunReport): Field[] {
   if (rate.limit === null) return []
   const limit = formatLimit(rate.limit, rate.window_ms)
@@ -206,8 +247,12 @@ function rateFields({ rate }: RunReport): Field[] {
           `${limit}, ${formatPercent(utilisation)} used`,
           `${formatCount(used)} of the ${formatCount(permitted)} permitted calls`,
         ],
-    rate.banned === true && ['Banned', BANNED_NOTICE, 'the next run retries with one call'],
-    rate.shared_key === true && SHARED_KEY_FIELD,
+    rate.banned === true && [
+      'Banned',
+      'the service has temporarily banned the API key (403 after 429)',
+      'the next run retries with one call',
+    ],
+    rate.shared_key === true && ['Shared', SHARED_KEY_NOTICE, 'give each client its own key'],
   ]
 }
 

@@ -19,13 +19,12 @@ import {
   relativeTime,
 } from '../../util/text.ts'
 import { Run } from '../../domain/run.ts'
-import { readServiceTotals, runOutcome } from '../../domain/stored-run.ts'
-import type { ServiceReport } from '../../domain/report/run.ts'
+import { runOutcome } from '../../domain/stored-run.ts'
 import { BUDGET_NAMES, formatSpend } from '../../domain/spend.ts'
 import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
 import { formatSum, placeBeside, renderFields, renderText, type Field } from './layout.ts'
 import { renderTable } from './table.ts'
-import { BANNED_NOTICE, renderRowStates, SHARED_KEY_FIELD } from './report.ts'
+import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
@@ -177,10 +176,6 @@ function workFields(
           : `the latest, ${ended}`
         : (last?.reason ?? ''),
     ],
-    ...readServiceTotals(last?.totals).map((total, n): Field => [
-      n === 0 ? `Run ${last?.id ?? ''}` : '',
-      ...describeShare(total),
-    ]),
     ['Jobs', formatStates(jobs)],
     [
       'Deliveries',
@@ -189,12 +184,6 @@ function workFields(
     ],
   ]
 }
-
-/** One of several services of a run, and its share of it. */
-const describeShare = ({ service, status, lookups, cells }: ServiceReport): [string, string] => [
-  `${service}, ${formatState(status)}`,
-  `found ${formatCount(lookups.found)} of ${pluralize(lookups.requested, 'lookup')}, ${pluralize(cells.written, 'cell')} written`,
-]
 
 /** What was spent, and what is left of each budget. */
 function spendFields({ today, last_30_days: month, budgets, services = [] }: SpendReport): Field[] {
@@ -230,17 +219,12 @@ function limitField(
   return ['Limit', `${formatLimit(limit, windowMs)}, observed ${relativeTime(observedAt, now)}`, service]
 }
 
-/** The rate limit as the leader last reported it: utilisation, window, and why calls are stalled. */
+/** The rate limit as the leader last reported it: utilisation, and why calls are stalled. A ban or another client is a condition. */
 function rateStatusFields(status: RateReport | null, now: number): Field[] {
   if (status === null) return []
-  const { live, throttled } = status
   return [
     utilisationField(status, now),
-    live && windowField(status, now),
-    live && status.stall_reason !== null && ['Waiting', status.stall_reason],
-    throttled > 0 && ['Throttled', `${formatCount(throttled)} calls were answered 429`],
-    status.state === 'banned' && ['Banned', BANNED_NOTICE, 'retried with one call from time to time'],
-    status.shared_key && SHARED_KEY_FIELD,
+    status.live && status.stall_reason !== null && ['Waiting', status.stall_reason],
     overstatedField(status),
     status.beside && [
       'Beside it',
@@ -261,13 +245,6 @@ function utilisationField(status: RateReport, now: number): Field {
   const when = status.live ? 'so far' : relativeTime(status.reported_at, now)
   const of = `${formatCount(used)} of the ${formatCount(permitted)} permitted calls`
   return ['Used', `${formatPercent(utilisation)} of the limit, ${when}`, of]
-}
-
-function windowField(status: RateReport, now: number): Field {
-  if (status.limit === null) return null
-  const { next_window_at: next } = status
-  const left = next === null || next.getTime() <= now ? '' : `resets ${relativeTime(next, now)}`
-  return ['Window', `${formatCount(status.window_used)} of ${formatCount(status.limit)} used`, left]
 }
 
 /** The next time of each entry of the schedule. */

@@ -46,7 +46,9 @@ describe('failures', () => {
     expect(text).toContain('105 rows could not be enriched')
     expect(text).toMatch(/^ +5 {2}failed +contacts +the service answered 500/m)
     expect(text).toMatch(/^ +100 {2}invalid input +accounts +domain: a free-mail host/m)
-    expect(text).toMatch(/^12 cells skipped\n +12 {2}phone +the text is longer than the column/m)
+    expect(text).toMatch(
+      /^12 cells skipped\n.*\n +12 {2}phone +the text is longer than the column allows: \+47/m,
+    )
     expect(text).toContain('Latest 1 of 105')
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
@@ -140,26 +142,6 @@ describe('status', () => {
     },
   }
 
-  test('says of the last run what each of several services found and filled', () => {
-    const acme = {
-      service: 'acme',
-      status: 'completed',
-      lookups: { requested: 200, found: 119 },
-      cells: { written: 100 },
-    }
-    const services = [acme, { ...acme, service: 'pdl', status: 'unauthorized' }]
-    const last_run = {
-      ...view.last_run,
-      id: 2,
-      state: 'failed',
-      totals: { services },
-    } as unknown as NonNullable<StatusReport['last_run']>
-    const text = renderStatus({ ...view, last_run }, onTerminal(100).output, now).join('\n')
-    expect(text).toMatch(
-      /Run 2 +acme, completed \(found 119 of 200 lookups, 100 cells written\)\n +pdl, unauthorized \(found/,
-    )
-  })
-
   test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
     expect(text).toMatch(/^contacts +paused 2 min ago by the dashboard$/m)
@@ -174,10 +156,7 @@ describe('status', () => {
     expect(text).toMatch(/Deliveries +none/)
     expect(text).toContain('200 calls in 2 s, observed 5 s ago (api.example)')
     expect(text).toMatch(/Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 permitted calls/)
-    expect(text).toMatch(/Window +143 of 200 used \(resets in 1\.2 s\)/)
     expect(text).toMatch(/Waiting +the window is used up/)
-    expect(text).toMatch(/Throttled +2 calls were answered 429/)
-    expect(text).toMatch(/Shared +another client uses the same API key/)
     expect(text).toMatch(/Beside it +20 calls in 1 s \(learnt from refusals\)/)
     expect(text).toMatch(/Too high +stated 600 calls in 1 min for bulk, the service grants about 100/)
     expect(text).toContain('change `rate.limit` of the service')
