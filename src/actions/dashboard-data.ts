@@ -8,7 +8,6 @@ import type {
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
-import { listFollowed, type Config } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { sumSpend } from '../domain/spend.ts'
@@ -17,7 +16,6 @@ import type { Observer } from '../store/condition-facts.ts'
 import { readConditions, listRecentConditions, type StoredCondition } from '../store/conditions.ts'
 import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
-import { currentLeaseOwner } from '../store/rate-limits.ts'
 import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
 import { readRateLimits } from './status.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
@@ -29,9 +27,6 @@ export interface Verdict {
   readonly readAt: number
   /** What is wrong: the gravest kind first, then the oldest. */
   readonly conditions: readonly ReportedCondition[]
-  /** The sources that live sync watches; empty while no process runs it. */
-  readonly watched: readonly string[]
-  readonly paused: readonly PausedSource[]
   /** The latest, newest first. */
   readonly runs: readonly runs.LivingRun[]
 }
@@ -39,17 +34,11 @@ export interface Verdict {
 /** Runs that are searched for those in progress, and for the one that ended last. */
 const RUNS = 12
 
-export async function readVerdict(
-  db: Database,
-  sources: Config['sources'],
-  observer: Observer,
-): Promise<Verdict> {
+export async function readVerdict(db: Database, observer: Observer): Promise<Verdict> {
   const readAt = Date.now()
   return {
     readAt,
     conditions: (await readConditions(db, observer)).map((condition) => toConditionReport(condition, readAt)),
-    watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
-    paused: (await sourceState.listPaused(db)).filter(({ source }) => Object.hasOwn(sources, source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
   }
 }

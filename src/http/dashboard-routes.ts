@@ -82,7 +82,7 @@ function registerPages(
 ): Pick<DashboardDeps, 'readData' | 'readVerdict'> {
   const { db, config } = options
   const readData = cache(() => readDashboardData(db, config, Date.now()))
-  const verdict = cache(() => readVerdict(db, config.sources, options.observer()), { cost: 1 })
+  const verdict = cache(() => readVerdict(db, options.observer()), { cost: 1 })
   const reasons = cache(() =>
     countFailureReasons(db, { source: Object.keys(config.sources), states: null }, MAX_READ),
   )

@@ -43,13 +43,6 @@ export async function releaseLease(db: Database, scope: string, token: string): 
   await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
 }
 
-/** The process that holds the lease now; null if none does. */
-export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
-  const { rows } = await sql<{ owner: string }>`
-    select owner from fillrate.leases where scope = ${scope} and ${isHeldSql()}`.execute(db)
-  return rows[0]?.owner ?? null
-}
-
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
   readonly scope: string

@@ -32,10 +32,8 @@ export interface FoundRow {
   readonly run: number | null
   /** What it is looked up by; null if nothing is. */
   readonly lookupKey: string | null
-  readonly cellsWritten: number
   /** When it was finished; when it was picked, if it waits. */
   readonly at: Date
-  readonly dueAt: Date | null
   /** The service that it was looked up by last. Absent: the database knows one alone. */
   readonly service?: string
 }
@@ -96,8 +94,7 @@ export async function searchRows(
          order by ${order} limit ${limit + 1}
       )
       select r.source, r.key, r.state, r.reason, r.run_id as run, l.key as "lookupKey",
-             r.cells_written as "cellsWritten", coalesce(r.settled_at, r.picked_at) as at, r.due_at as "dueAt", r.service_id,
-             r.is_match as "isMatch", r.n = ${most} as "isLast"
+             coalesce(r.settled_at, r.picked_at) as at, r.service_id, r.is_match as "isMatch", r.n = ${most} as "isLast"
         from page r left join fillrate.lookups l on l.id = r.lookup_id
        order by ${order}`.execute(tx)
   })

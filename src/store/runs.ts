@@ -261,12 +261,6 @@ export async function listRunPage(
   return runs.execute()
 }
 
-/** The process that runs a run, or did; null: there is no such run. */
-export async function readRunProcess(db: Database, run: number): Promise<string | null> {
-  const found = db.selectFrom('fillrate.runs').select('owner').where('id', '=', run)
-  return (await found.executeTakeFirst())?.owner ?? null
-}
-
 /** The rows of a run by source and state, as they are now: a later run takes over the rows that it picks. */
 export async function countRunRowsBySource(
   db: Database,

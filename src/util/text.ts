@@ -173,13 +173,6 @@ export function pluralize(n: number, singular: string, many = `${singular}s`): s
   return `${formatCount(n)} ${n === 1 ? singular : many}`
 }
 
-/** Names as a list in a sentence: `people, accounts and deals`; of many, their number. */
-export function listInWords(names: readonly string[], noun = 'sources'): string {
-  if (names.length > 5) return `${formatCount(names.length)} ${noun}`
-  const last = names.at(-1) ?? ''
-  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`
-}
-
 /**
  * A share as `98.7%`. A share below 1 is never shown as `100%`, nor one above 0 as `0%`: a report must not round away its
  * last failed row.

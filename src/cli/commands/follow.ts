@@ -54,11 +54,7 @@ export const followCommand = defineCommand(
         all.push({ source: name, action, ...did })
         if (!flags.json) stdout.lines(describeTriggers(action, name, did))
       }
-      const [first] = all
-      return {
-        json: all.length === 1 && first ? first : { sources: all },
-        text: () => [],
-      }
+      return { json: { sources: all }, text: () => [] }
     },
   },
 )

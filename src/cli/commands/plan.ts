@@ -136,8 +136,7 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
     sum: true,
   })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
-  // One more line names the reason itself.
-  const named = invalid.length === MAX_REASONS + 1 ? invalid : invalid.slice(0, MAX_REASONS)
+  const named = invalid.slice(0, MAX_REASONS)
   const rest = invalid.slice(named.length)
   const { table, without_key: withoutKey, filtered_out: filteredOut, where_out: whereOut } = source
   const isWhole = table !== null && withoutKey !== null && filteredOut !== null && whereOut !== null

@@ -9,7 +9,6 @@ import { listOpenConditions, listRecentConditions, readConditions } from '../../
 import { openDatabase, type Database } from '../../../src/store/open.ts'
 import {
   acquireLease,
-  currentLeaseOwner,
   deleteReplacedCircuits,
   findCircuit,
   saveCircuit,
@@ -360,14 +359,16 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
     return { own, notifier, sent, watch }
   }
   const daemon = start()
-  await expect.poll(() => currentLeaseOwner(database.db, 'notify')).toBe(daemon.own.owner)
+  const listNotifying = () =>
+    database.query(`select owner from fillrate.leases where scope = 'notify' and leased_until > now()`)
+  await expect.poll(listNotifying).toEqual([{ owner: daemon.own.owner }])
   const run = start(60_000)
   await expect.poll(() => run.sent.mock.settledResults.at(0)?.type).toBe('fulfilled')
   const away = toOutageCondition({ details: {}, forMs: 31_000 }, Date.now())
   expect(await run.notifier.notifyOfOutage(away, [])).toEqual([])
   expect(await daemon.notifier.notifyOfOutage(away, [])).toHaveLength(1)
   for (const { watch } of [run, daemon]) await watch.stop()
-  expect(await currentLeaseOwner(database.db, 'notify')).toBe(null)
+  expect(await listNotifying()).toEqual([])
   const alone = start(60_000)
   await database.query(
     `insert into fillrate.conditions (kind, service, details, began_at, seen_at, is_reported) values ('key_refused', 'acme', '{}', now(), now(), true)`,

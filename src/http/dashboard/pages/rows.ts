@@ -37,7 +37,7 @@ import {
   Row,
   type RowState,
 } from '../../../domain/row.ts'
-import { formatCount, toSentenceCase } from '../../../util/text.ts'
+import { toSentenceCase } from '../../../util/text.ts'
 import { buildUrl, html, rowUrl, sourceUrl, type Markup, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'
@@ -151,14 +151,8 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
       { name: 'looked up by', cell: ({ lookupKey }) => lookupKey !== null && nameText(lookupKey) },
       { name: 'state', cell: (row) => stateBadge(row.state) },
       { name: 'reason', kind: 'text', cell: (row) => clamped(row.reason) },
-      {
-        name: 'cells',
-        kind: 'number',
-        cell: (row) => (row.cellsWritten === 0 ? null : formatCount(row.cellsWritten)),
-      },
       { name: 'run', cell: (row) => row.run !== null && html`<a href="/runs/${row.run}">${row.run}</a>` },
       { name: 'when', cell: (row) => timeAgo(row.at, now) },
-      { name: 'due again', cell: (row) => row.dueAt && timeAgo(row.dueAt, now) },
     ],
     rows,
   )

@@ -2,7 +2,7 @@ import type { RunReport, ServiceReport } from '../../../domain/report/run.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import { Run, type StoredRunOptions } from '../../../domain/run.ts'
 import { describeRunKind, readTotal, runOutcome, readServiceTotals } from '../../../domain/stored-run.ts'
-import { readRunProcess, readUndone, type LivingRun } from '../../../store/runs.ts'
+import { readUndone, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
   clamped,
@@ -19,7 +19,6 @@ import {
   card,
   clockTime,
   definitionList,
-  processName,
   withCode,
   statesTable,
 } from '../components.ts'
@@ -118,8 +117,6 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Markup 
 
 interface RunPageData {
   readonly run: LivingRun
-  /** The process that runs it, or did. */
-  readonly owner: string | null
   /** The run that has undone it. */
   readonly undoneBy: number | null
   /** Rows of a run in progress; null: it has ended. */
@@ -150,7 +147,6 @@ async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<R
   const run = await requireRun(request, deps)
   return {
     run,
-    owner: await readRunProcess(deps.db, run.id),
     undoneBy: (await readUndone(deps.db)).get(run.id) ?? null,
     live: run.alive ? await countRowStates(deps.db, { run: run.id }) : null,
     readAt: Date.now(),
@@ -166,7 +162,7 @@ function runActions({ run, canAct }: RunPageData): HtmlPart {
   )
 }
 
-function aboutSection({ run, owner, undoneBy, readAt }: RunPageData): Markup {
+function aboutSection({ run, undoneBy, readAt }: RunPageData): Markup {
   const { id, options, started_at: started, finished_at: finished } = run
   const lasted = formatDuration((finished?.getTime() ?? readAt) - started.getTime())
   const hasWritten = (readTotal(run.totals, 'cells', 'written') ?? 0) > 0 && options.dry !== true
@@ -188,7 +184,6 @@ function aboutSection({ run, owner, undoneBy, readAt }: RunPageData): Markup {
         ['Budget', describeBudget(options)],
         ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
         ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
-        ['Process', owner === null ? null : html`<code>${processName(owner)}</code>`],
       ])}
     </div>`,
     !run.alive &&

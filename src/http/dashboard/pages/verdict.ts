@@ -10,7 +10,7 @@ import {
 } from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/transaction.ts'
 import { describeError } from '../../../util/error-text.ts'
-import { formatCount, listInWords } from '../../../util/text.ts'
+import { formatCount } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { timeAgo, withCode, type Tone } from '../components.ts'
 import { html, type Markup, type HtmlPart } from '../html.ts'
@@ -18,17 +18,16 @@ import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
 export function healthSection(verdict: Verdict, canAct: boolean): Markup {
-  const { conditions, paused, readAt: now } = verdict
+  const { conditions, readAt: now } = verdict
   const [tone, activity] = describeActivity(verdict)
   const [first] = conditions
   return html`<section
     id="verdict"
-    class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
+    class="verdict ${first === undefined ? tone : toTone(first)}"
     aria-label="Health"
   >
     ${conditions.map((condition) => conditionBlock(condition, now, canAct))}
     <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
-    ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
     ${canAct && html`<p class="actions">${START_RUN}</p>`}
   </section>`
 }
@@ -103,7 +102,7 @@ function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutag
   return known ?? { details: { reason }, forMs: 0 }
 }
 
-function describeActivity({ runs, watched }: Verdict): [Tone, HtmlPart] {
+function describeActivity({ runs }: Verdict): [Tone, HtmlPart] {
   // A run of live sync stays open for a while after each change.
   const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
   if (first !== undefined)
@@ -113,6 +112,5 @@ function describeActivity({ runs, watched }: Verdict): [Tone, HtmlPart] {
         ? html`<a href="/runs/${first.id}">Run ${first.id}</a> is in progress.`
         : `${formatCount(others.length + 1)} runs in progress.`,
     ]
-  if (watched.length > 0) return ['good', `Watching ${listInWords(watched)} for changes.`]
   return runs.length === 0 ? ['quiet', 'No runs yet.'] : ['good', 'Idle.']
 }
