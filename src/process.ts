@@ -53,7 +53,6 @@ function createContext(parsed: Invocation | null): Context {
     ])
   }
   return {
-    stdin: process.stdin,
     stdout,
     stderr,
     env: process.env,

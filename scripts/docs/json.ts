@@ -62,7 +62,7 @@ const SECTIONS: Readonly<Record<keyof typeof REPORTS, readonly [example: string,
     `conditions[].kind conditions[].severity conditions[].service conditions[].source conditions[].since
      conditions[].title conditions[].mend rows.*.total rows.*.waiting running_runs last_run.state last_run.finished_at
      spend.today spend.budgets[].left fill_rate.*.eligible fill_rate.*.columns[].filled paused[].source schedule[].next
-     limits[].status.utilisation configuration_problems`,
+     limits[].status.utilisation`,
   ],
   explain: [
     "`fillrate explain contacts 42 --json | jq .next.what`. The library's `RowHistory`.",

@@ -11,14 +11,6 @@ import { toBudgetLimit } from './validate-request.ts'
 /** The parts of a configuration that decide how much may be spent, and the price. */
 export type SpendSettings = Pick<Config, 'services' | 'liveSync' | 'sources' | 'schedule'>
 
-/** Before a configuration is loaded: no price, and no budget to report. */
-export const NO_SPEND_SETTINGS: SpendSettings = {
-  services: [],
-  liveSync: { budget: null },
-  sources: {},
-  schedule: [],
-}
-
 type ServiceAmounts = NonNullable<SpendReport['services']>[number]
 
 const DAYS = 30

@@ -7,7 +7,7 @@ import * as runs from '../store/runs.ts'
 import { listNextRuns } from '../config/cron.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { StoredRateStatus } from '../domain/rate-status.ts'
-import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
+import { readSpend, type SpendSettings } from './spend.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
 import { listFillRates, listPaused, listSlowedWrites, type SourceFillRate } from '../store/source-state.ts'
@@ -73,18 +73,13 @@ const toTime = (at: number | null): Date | null =>
 /**
  * The status from Fillrate's own tables alone: cheap enough to poll every few seconds. Without the conditions: an outage among
  * them is stored nowhere.
- * @param settings null: the configuration is invalid. The sources are then those of which something is kept
  */
 export async function createStatusReport(
   db: Database,
-  settings: SpendSettings | null,
+  settings: SpendSettings,
 ): Promise<Omit<StatusReport, 'conditions'>> {
-  const spendSettings = settings ?? NO_SPEND_SETTINGS
-  const { sources, schedule } = spendSettings
-  const names =
-    settings === null
-      ? (await listRetiredSources(db, [])).map(({ source }) => source)
-      : Object.values(sources).map(({ name }) => name)
+  const { sources, schedule } = settings
+  const names = Object.keys(sources)
   const states = await Promise.all(names.map((name) => rows.countRowStates(db, { sources: [name] })))
   const counts = states.map((counted) => ({
     total: Object.values(counted).reduce((sum, n) => sum + n, 0),
@@ -114,7 +109,7 @@ export async function createStatusReport(
         ),
       ]),
     ),
-    spend: await readSpend(db, spendSettings),
+    spend: await readSpend(db, settings),
     schedule: listNextRuns(schedule, Date.now()),
     retired,
   }

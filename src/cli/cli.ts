@@ -12,11 +12,9 @@ import {
   type Invocation,
 } from './command.ts'
 import { commands, findCommand } from './commands.ts'
-import { DeniedError } from './confirm.ts'
 import { writeJson, type Paint } from './terminal.ts'
 import { ConfigProblems, formatProblems, type Problem } from '../config/problems.ts'
 import { describeError } from '../util/error-text.ts'
-import { ServiceError } from '../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../sources/problems.ts'
 import { createSecretMask } from './secret-mask.ts'
 import {
@@ -97,10 +95,6 @@ async function execute(invocation: Invocation, context: Context): Promise<ExitCo
     if (typeof answer === 'number') return answer
     printAnswer(call, answer)
     return answer.exit ?? Exit.done
-  } catch (error) {
-    if (!(error instanceof DeniedError)) throw error
-    context.stdout.line(error.message)
-    return context.signal.aborted ? Exit.interrupted : Exit.failed
   } finally {
     for (const close of closing) await close()
   }
@@ -203,10 +197,6 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
     }))
     return list(Exit.usage, 'sources', problems, 'the mapping of the database')
   }
-  if (error instanceof ServiceError) {
-    const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
-    return { exit, kind: 'service', message: sentence(error.message), more: `\n  ${describeFix(error)}` }
-  }
   if (error instanceof Error) {
     // Its last line may be a command, or output of Postgres.
     if (error.name === 'DemoError') return { exit: Exit.failed, kind: 'demo', message: error.message }
@@ -256,20 +246,6 @@ const masked = (problem: Problem, mask: (text: string) => string): Problem => ({
 })
 
 const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)
-
-function describeFix(error: ServiceError): string {
-  switch (error.action) {
-    case 'abort_run':
-      return error.status === 401 || error.status === 403
-        ? 'Check FILLRATE_API_KEY and FILLRATE_AUTH, of several services those with its name. Nothing was lost; run again to continue.'
-        : 'Check FILLRATE_BASE_URL, of several services that with its name, then run again: it continues where it stopped.'
-    case 'reject':
-      return 'The service rejected the request; contact the provider.'
-    case 'retry':
-    case 'release':
-      return 'Run again later: it continues where it stopped.'
-  }
-}
 
 const isAbort = (error: unknown): boolean =>
   error instanceof Error && (error.name === 'AbortError' || (error as { code?: string }).code === 'ABORT_ERR')

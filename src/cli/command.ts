@@ -2,7 +2,6 @@ import { Command, type CommandUnknownOpts, type OptionValues } from '@commander-
 import { ENVIRONMENT_VARIABLES } from '../config/environment.ts'
 import { readVersion } from '../util/version.ts'
 import { parseText } from './options.ts'
-import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
 
 /** Terms and their meanings, which help shows below what commander knows. */
@@ -177,6 +176,19 @@ export class UsageError extends Error {
   }
 }
 
+/** @throws UsageError where a command that changes data is to act, and was not told so */
+export function requireYes({
+  command,
+  flags,
+}: Invocation<unknown[], { readonly yes: boolean; readonly dryRun: boolean }>): void {
+  if (flags.yes || flags.dryRun) return
+  throw new UsageError(
+    command,
+    'expected --yes, because it changes data',
+    'Look at what it would do with --dry-run, then add --yes.',
+  )
+}
+
 /** Exit codes, for shells and cron. */
 export const Exit = {
   done: 0,
@@ -207,8 +219,6 @@ program
 
 /** What a command uses of the process: only `main.ts` and `process.ts` access `process`. */
 export interface Context {
-  /** For interactive prompts. */
-  readonly stdin?: Readable & { readonly isTTY?: boolean }
   readonly stdout: Output
   readonly stderr: Output
   readonly env: NodeJS.ProcessEnv

@@ -63,6 +63,9 @@ export function formatChoices(words: readonly string[]): string {
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`
 }
 
+/** Of a command that changes data. */
+export const yesOption = new Option('-y, --yes', 'required to act, but for --dry-run').default(false)
+
 /** Rows that a dry run of `run` or `remap` shows before and after. */
 export const DRY_RUN_SAMPLE_ROWS = 20
 

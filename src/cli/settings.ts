@@ -6,7 +6,6 @@ import { readEnvironment, requireDatabaseUrl, type Environment } from '../config
 import type { CliCall } from './command.ts'
 import { createSecretMask } from './secret-mask.ts'
 import { formatDuration } from '../util/text.ts'
-import { ConfigProblems } from '../config/problems.ts'
 import type { Actor, NewAuditEvent } from '../store/audit.ts'
 import type { Database } from '../store/open.ts'
 
@@ -30,16 +29,6 @@ export async function readSettings(call: CliCall): Promise<Settings> {
 export async function readConfig({ flags, cwd }: CliCall): Promise<Config> {
   const { loadConfig } = await import('../config/load.ts')
   return loadConfig({ cwd, ...(flags.config !== null && { path: flags.config }) })
-}
-
-/** The configuration for what works without one; its problems, unless --config names it. */
-export async function readConfigOrProblems(call: CliCall): Promise<Config | ConfigProblems> {
-  try {
-    return await readConfig(call)
-  } catch (error) {
-    if (error instanceof ConfigProblems && call.flags.config === null) return error
-    throw error
-  }
 }
 
 /**

@@ -208,7 +208,6 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     })
     closed.get('/api/status', async () => ({
       ...(await status()),
-      configuration_problems: null,
       conditions: (await read.readVerdict()).conditions,
     }))
     closed.get('/metrics', async (_, reply) => {

@@ -1,11 +1,10 @@
 import type { SkippedGroup } from '../../domain/report/run.ts'
-import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
 import type { FailedRow, FailureFilter, FailureReason } from '../../store/row-search.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
 import { Exit, createParser, defineCommand, type CliCall, type ExitCode } from '../command.ts'
-import { readConfigOrProblems, useDatabase } from '../settings.ts'
+import { readConfig, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize, formatCount, relativeTime } from '../../util/text.ts'
@@ -55,9 +54,7 @@ export const failuresCommand = defineCommand(failuresParser, {
     const { flags, stdout } = call
     const store = await import('../../store/row-search.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
-    const config = await readConfigOrProblems(call)
-    // Null: without a configuration it is unknown which sources have left it.
-    const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
+    const configured = Object.keys((await readConfig(call)).sources)
     const db = await useDatabase(call)
     const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
     if (flags.csv) return printCsv(db, filter, call)
@@ -74,8 +71,8 @@ export const failuresCommand = defineCommand(failuresParser, {
 async function chooseFilter(
   db: Database,
   source: string | null,
-  configured: readonly string[] | null,
-): Promise<readonly string[] | null> {
+  configured: readonly string[],
+): Promise<readonly string[]> {
   if (source === null) return configured
   const { listSourceNames } = await import('../../store/rows.ts')
   const { expandSourceNames, refuseUnknownSource } = await import('../../actions/validate-request.ts')

@@ -10,14 +10,14 @@ import {
   UsageError,
   createParser,
   defineCommand,
+  requireYes,
   type Answer,
   type CliCall,
   type CliCallOf,
   type CliCommand,
 } from '../command.ts'
-import { auditCommand, openLog, readConfigOrProblems, useApp, useDatabase } from '../settings.ts'
-import { parseText } from '../options.ts'
-import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
+import { auditCommand, openLog, readConfig, useApp, useDatabase } from '../settings.ts'
+import { parseText, yesOption } from '../options.ts'
 import type { ForgetDeletedReport } from '../../runs/pick-sources.ts'
 import type { ErasedRows } from '../../store/deleted-rows.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
@@ -52,9 +52,9 @@ type ForgetCall = CliCallOf<typeof forgetParser>
 export const forgetCommand = defineCommand(forgetParser, {
   group: 'work',
   examples: [
-    ['fillrate forget --email ada@example.com --dry-run', 'preview; then the same without --dry-run'],
-    ['fillrate forget --domain acme.example', 'a company'],
-    ['fillrate forget --deleted contacts', 'what is stored of contacts that the CRM no longer has'],
+    ['fillrate forget --email ada@example.com --dry-run', 'preview; then --yes in place of --dry-run'],
+    ['fillrate forget --domain acme.example --yes', 'a company'],
+    ['fillrate forget --deleted contacts --yes', 'what is stored of contacts that the CRM no longer has'],
   ],
 
   async handler(call) {
@@ -91,16 +91,11 @@ export const forgetCommand = defineCommand(forgetParser, {
 async function forgetTargets(call: ForgetCall, targets: readonly ForgetTarget[]): Promise<Answer> {
   const { command, flags, stdout } = call
   const { dryRun } = flags
-  const isAsked = mustConfirm(call)
+  requireYes(call)
   const { forgetSubject: erase, LinkedEraseError } = await import('../../actions/forget.ts')
   const db = await useDatabase(call)
   const log = await openLog(call)
   const deps = { db, log, ...(await openSources(db, call)) }
-  if (isAsked) {
-    const preview = await erase(deps, targets, { dryRun: true })
-    stdout.lines(renderForget(preview, stdout))
-    await requireConfirmation('Erase this and suppress further lookups? It cannot be undone.', call)
-  }
   const report = await auditCommand(
     db,
     // By kind only: the identifier itself is what must not remain.
@@ -155,7 +150,11 @@ async function openSources(
 ): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
   const { resolveSource } = await import('../../sources/source.ts')
   const { squashText, summarizeProblems } = await import('../../sources/problems.ts')
-  const config = await readConfigOrProblems(call)
+  // Nobody's data stay because of a mistake in a file; one that is named is meant.
+  const config = await readConfig(call).catch((error: unknown) => {
+    if (error instanceof ConfigProblems && call.flags.config === null) return error
+    throw error
+  })
   if (config instanceof ConfigProblems)
     return { sources: [], unopened: [{ source: 'the configuration', reason: squashText(config.message) }] }
   const sources: Source[] = []
@@ -178,18 +177,13 @@ async function listSuppressed(call: CliCall, targets: readonly ForgetTarget[] | 
 async function forgetDeletedRows(source: string, call: ForgetCall): Promise<Answer> {
   const { stdout, signal } = call
   const { dryRun } = call.flags
-  const isAsked = mustConfirm(call)
+  requireYes(call)
   const { app } = await useApp(call, { opensUnreviewed: true })
   const { describeForgetDeleted } = await import('../../actions/audit.ts')
-  const preview = await app.forgetDeleted(source, { dryRun: true, signal })
-  if (isAsked && preview.deleted > 0) {
-    stdout.lines(renderForgetDeleted(preview, stdout))
-    await requireConfirmation('Erase what is stored of them? It cannot be undone.', call)
-  }
   const report = await auditCommand(
     app.db,
     dryRun ? null : { action: 'forget', parameters: { sources: [source], deleted: true } },
-    async () => (dryRun ? preview : app.forgetDeleted(source, { dryRun, signal })),
+    () => app.forgetDeleted(source, { dryRun, signal }),
     describeForgetDeleted,
   )
   return {

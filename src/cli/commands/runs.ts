@@ -1,10 +1,9 @@
 import type { SpendAmount } from '../../domain/report/shape.ts'
-import { ConfigProblems } from '../../config/problems.ts'
 import { Run } from '../../domain/run.ts'
 import { describeRunKind, readTotal, runOutcome } from '../../domain/stored-run.ts'
 import type { StoredRun } from '../../store/runs.ts'
 import { createParser, defineCommand } from '../command.ts'
-import { readConfigOrProblems, useDatabase } from '../settings.ts'
+import { readConfig, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
 import { formatCount, formatDuration, formatMoney, relativeTime, foldNames } from '../../util/text.ts'
 import { formatState } from '../../domain/row.ts'
@@ -25,12 +24,11 @@ export const runsCommand = defineCommand(
     async handler(call) {
       const store = await import('../../store/runs.ts')
       const { readRunSpends } = await import('../../actions/spend.ts')
-      const config = await readConfigOrProblems(call)
-      const prices = config instanceof ConfigProblems ? null : config
+      const config = await readConfig(call)
       const db = await useDatabase(call)
       const found = await store.listRuns(db, call.flags.limit)
       const ids = found.map(({ id }) => id)
-      const spends = await readRunSpends(db, ids, prices)
+      const spends = await readRunSpends(db, ids, config)
       const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
       const undone = await store.readUndone(db)
       return {

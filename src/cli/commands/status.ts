@@ -4,9 +4,8 @@ import { describeRefusal } from '../../domain/refusal.ts'
 import { type Condition, toConditionReport } from '../../domain/condition.ts'
 import type { Observer } from '../../store/condition-facts.ts'
 import type { Database } from '../../store/open.ts'
-import { ConfigProblems } from '../../config/problems.ts'
-import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
-import { readConfigOrProblems, useDatabase } from '../settings.ts'
+import { createParser, defineCommand } from '../command.ts'
+import { readConfig, useDatabase } from '../settings.ts'
 import { renderSchedule, renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
@@ -24,32 +23,22 @@ export const statusCommand = defineCommand(
     ],
 
     async handler(call) {
-      const { stdout, stderr, now } = call
-      // Without a valid configuration, the status is shown without fill rates and prices.
-      const config = await readConfigOrProblems(call)
+      const { stdout, now } = call
+      const config = await readConfig(call)
       const { createStatusReport } = await import('../../actions/status.ts')
       const db = await useDatabase(call)
-      const isInvalid = config instanceof ConfigProblems
       const conditions = await listConditions(db, await readDueTimes(config, now()))
       const report: StatusReport = {
         conditions: conditions.map((condition) => toConditionReport(condition, now())),
-        ...(await createStatusReport(db, isInvalid ? null : config)),
+        ...(await createStatusReport(db, config)),
       }
-      printAnswer(call, {
-        json: {
-          ...report,
-          configuration_problems: isInvalid ? config.problems : null,
-        },
+      return {
+        json: report,
         text: () => [
           ...renderStatus(report, stdout, now()),
           ...(report.schedule.length === 0 ? [] : ['', ...renderSchedule(report.schedule, now(), stdout)]),
         ],
-      })
-      if (isInvalid && !call.flags.json)
-        stderr.line(
-          `${stderr.paint('warn', 'Fill rates are not shown:')} ${formatFirstProblem(config)} ${stderr.paint('type', 'fillrate check')} has the details.`,
-        )
-      return Exit.done
+      }
     },
   },
 )
@@ -63,13 +52,9 @@ async function listConditions(db: Database, schedules: Observer['schedules']): P
   return readConditions(db, { schedules, outage: isRefused ? { details: { sqlstate }, forMs: 0 } : null })
 }
 
-/** When each schedule was due last; null: the configuration is unknown. */
-async function readDueTimes(config: Config | ConfigProblems, now: number) {
-  if (config instanceof ConfigProblems) return null
+/** When each schedule was due last. */
+async function readDueTimes(config: Config, now: number) {
   if (config.schedule.length === 0) return new Map<string, number>()
   const { listDueTimes } = await import('../../config/cron.ts')
   return listDueTimes(config.schedule, now)
 }
-
-const formatFirstProblem = ({ problems: [first] }: ConfigProblems): string =>
-  first === undefined ? '' : `${first.place}: ${first.found.split('\n')[0]}.`

@@ -1,8 +1,7 @@
 import type { UndoReport } from '../../actions/undo/undo.ts'
-import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
 import { pluralize, formatCount, formatDuration } from '../../util/text.ts'
-import { FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
-import { parseRunNumber } from '../options.ts'
+import { FINISHING_MESSAGE, createParser, defineCommand, requireYes } from '../command.ts'
+import { parseRunNumber, yesOption } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { wrapText, type Output } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
@@ -24,7 +23,7 @@ export const undoCommand = defineCommand(
     .addOption(yesOption),
   {
     group: 'work',
-    examples: [['fillrate undo 12 --dry-run', 'preview; then the same without --dry-run']],
+    examples: [['fillrate undo 12 --dry-run', 'preview; then `fillrate undo 12 --yes`']],
     exits: [0, 1, 2, 3, 130],
     onInterrupt: FINISHING_MESSAGE,
 
@@ -32,23 +31,16 @@ export const undoCommand = defineCommand(
       const { stdout, stderr, signal, now } = call
       const { dryRun } = call.flags
       const [run] = call.args
-      const isAsked = mustConfirm(call)
+      requireYes(call)
       const { undoExitCode } = await import('../../actions/undo/undo.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call, { opensUnreviewed: true })
       const view = new ProgressView(stderr, log)
       const onProgress = view.countFrom(now, 'writes')
-      const undo = (isPreview: boolean): Promise<UndoReport> =>
-        app.undo({ run, dryRun: isPreview, signal, onProgress }).finally(() => view.end())
-      const preview = isAsked ? await undo(true) : null
-      if (preview !== null && preview.changes.restored > 0) {
-        stdout.lines(renderUndo(preview, stdout))
-        await requireConfirmation(`Restore ${pluralize(preview.changes.restored, 'row')}?`, call)
-      }
       const report = await auditCommand(
         app.db,
         dryRun ? null : { action: 'undo', parameters: { of_run: run } },
-        () => undo(dryRun),
+        () => app.undo({ run, dryRun, signal, onProgress }).finally(() => view.end()),
         (done) => ({
           outcome: toAuditOutcome(done.status),
           detail: `${done.changes.restored} of ${done.changes.total} writes reverted`,

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { is, object, type ReportOf } from './shape.ts'
 
-export const problem = object({
+const problem = object({
   source: is.orAbsent(is.text('the source that it is about')),
   place: is.text('where: `sources.contacts.outputs.title`, a flag, a variable'),
   found: is.text('what is there'),

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { Delivery, Job, type JobState } from '../job.ts'
 import { Run } from '../run.ts'
 import type { CalledEndpoint } from '../spend.ts'
-import { problem } from './check.ts'
 import { rowStates } from './run.ts'
 import { is, object, spend, mapKeys, type ReportOf } from './shape.ts'
 
@@ -194,8 +193,8 @@ export type MeasuredFillCounts = ReportOf<typeof measuredFillCounts>
 const measuredFillCounts = fillCounts.extend({ measured_at: is.time('when a run counted it') })
 
 /** The status, as the text has it: what JSON has beside it is printed apart. */
-export type StatusReport = ReportOf<typeof status>
-const status = object({
+export type StatusReport = ReportOf<typeof statusReport>
+export const statusReport = object({
   conditions: is.list('what is wrong now, the gravest kind first; empty: everything works', condition),
   rows: is.byName(
     'rows ever picked, by source',
@@ -232,8 +231,4 @@ const status = object({
   ),
   limits: is.list('the rate limits, the latest first', rateLimit),
   fill_rate: is.byName('by source; a text says why it is unknown', z.union([z.string(), measuredFillCounts])),
-})
-
-export const statusReport = status.extend({
-  configuration_problems: is.orNull(is.list('what is wrong with the configuration; null: nothing', problem)),
 })

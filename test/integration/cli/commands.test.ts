@@ -90,15 +90,6 @@ describe('after a run', () => {
     }
   })
 
-  test('status works without a configuration, except for fill rates', async () => {
-    await cli.configure('{ "sources": ')
-    const ended = await run('status')
-    await cli.configure(withAccounts)
-    expect(ended.code).toBe(0)
-    expect(ended.stdout).toMatch(/contacts[\s\S]*ever picked +300/)
-    expect(ended.stderr).toContain('Fill rates are not shown')
-  })
-
   test('failures: the reasons, and all rows as CSV', async () => {
     const { total, reasons } = (await jsonOf('failures')) as {
       total: number

@@ -51,13 +51,13 @@ describe('.env', () => {
   test('is read, and a missing one is no problem', () => {
     expect(fillrate({}, '--version').stderr).toBe('')
     writeFileSync(join(folder, '.env'), '\uFEFFDATABASE_URL=postgres://ada@127.0.0.1:1/crm\n')
-    expect(fillrate({}, 'runs').stderr).toContain('ada@127.0.0.1:1/crm: connection refused')
+    expect(fillrate({}, 'migrate').stderr).toContain('ada@127.0.0.1:1/crm: connection refused')
     rmSync(join(folder, '.env'))
   })
 
   test('that is a directory stops a command that reads it', () => {
     mkdirSync(join(folder, '.env'))
-    const ended = fillrate({}, 'runs')
+    const ended = fillrate({}, 'migrate')
     expect(ended.status).toBe(2)
     expect(ended.stderr).toMatch(
       /^fillrate: 1 problem in the environment:\n\n {2}\.env\n {4}found +a directory\n/,
@@ -69,7 +69,7 @@ describe('.env', () => {
   test.skipIf(process.getuid?.() === 0)('that this user may not read is reported', () => {
     writeFileSync(join(folder, '.env'), 'A=b\n')
     chmodSync(join(folder, '.env'), 0)
-    expect(fillrate({}, 'runs').stderr).toMatch(/cannot be read: .*permission denied/i)
+    expect(fillrate({}, 'migrate').stderr).toMatch(/cannot be read: .*permission denied/i)
     rmSync(join(folder, '.env'))
   })
 })

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createStatusReport } from '../../../src/actions/status.ts'
+import { noSpendSettings } from '../../support/spend.ts'
 import { listRuns } from '../../../src/store/runs.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
 import { withPeople } from '../../support/crm.ts'
@@ -92,7 +93,9 @@ test('runs and status show one run, with what each service did in it', async () 
     { service: 'pdl', status: 'completed', cells: { written: 26 } },
   ]
   expect(await listRuns(db, 10)).toMatchObject([{ id: 1, totals: { services } }])
-  expect(await createStatusReport(db, null)).toMatchObject({ last_run: { id: 1, totals: { services } } })
+  expect(await createStatusReport(db, noSpendSettings)).toMatchObject({
+    last_run: { id: 1, totals: { services } },
+  })
   // An undo calls no service.
   await harness.undo(1)
   const [undo] = await listRuns(db, 1)

@@ -6,7 +6,6 @@ import { UsageError } from '../../../src/cli/command.ts'
 import { runCommand } from '../../../src/cli/commands/run.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { LeaseLostError } from '../../../src/domain/run.ts'
-import { RateLimitedError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'
 
 const env = {
@@ -152,23 +151,6 @@ describe('an error that the user can fix names the place and the fix', () => {
     expect(renderError(missing, view)).toMatchObject({
       exit: 1,
       text: expect.not.stringContaining('migrate'),
-    })
-  })
-
-  test('the service', () => {
-    const facts = { endpoint: 'POST /v1/person/enrich', status: 401 }
-    const refused = new UnauthorizedError('the service does not accept the key', {
-      ...facts,
-      keyId: 'ab12',
-    })
-    expect(renderError(refused, view)).toMatchObject({
-      exit: 2,
-      text: expect.stringContaining('FILLRATE_API_KEY'),
-    })
-    const limited = new RateLimitedError('the service answered 429', { ...facts, status: 429 })
-    expect(renderError(limited, view)).toMatchObject({
-      exit: 1,
-      text: expect.stringContaining('Run again later'),
     })
   })
 })

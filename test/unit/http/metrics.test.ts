@@ -2,7 +2,7 @@ import pino from 'pino'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
 import type { SpendReport } from '../../../src/domain/report/status.ts'
-import { NO_SPEND_SETTINGS } from '../../../src/actions/spend.ts'
+import { noSpendSettings } from '../../support/spend.ts'
 import { toConditionReport } from '../../../src/domain/condition.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { MetricsRecorder, WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
@@ -25,7 +25,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       app: () => null,
       metrics: work,
       publicUrl: null,
-      config: NO_SPEND_SETTINGS,
+      config: noSpendSettings,
       observer: () => ({ outage: null, schedules: null }),
     },
   })
