@@ -21,27 +21,22 @@ import { readRateLimits } from './status.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
 import { listProcesses, type ListedProcess } from '../store/processes.ts'
 
-/** Whether Fillrate works, and what goes on. A few small statements: it is never as old as the counts. */
+/** Whether Fillrate works. One statement: it is never as old as the counts. */
 export interface Verdict {
   /** Milliseconds since the epoch. */
   readonly readAt: number
   /** What is wrong: the gravest kind first, then the oldest. */
   readonly conditions: readonly ReportedCondition[]
-  /** The latest, newest first. */
-  readonly runs: readonly runs.LivingRun[]
 }
-
-/** Runs that are searched for those in progress, and for the one that ended last. */
-const RUNS = 12
 
 export async function readVerdict(db: Database, observer: Observer): Promise<Verdict> {
   const readAt = Date.now()
-  return {
-    readAt,
-    conditions: (await readConditions(db, observer)).map((condition) => toConditionReport(condition, readAt)),
-    runs: await runs.listRunPage(db, null, null, RUNS),
-  }
+  const conditions = await readConditions(db, observer)
+  return { readAt, conditions: conditions.map((condition) => toConditionReport(condition, readAt)) }
 }
+
+/** Runs on the overview; the others are on their own page. */
+const RUNS = 5
 
 /** The counts of the first page, read at one moment. */
 export interface DashboardData {

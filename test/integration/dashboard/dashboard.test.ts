@@ -72,7 +72,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     const page = await open()
     expect(await page.locator('#services tbody tr').count()).toBe(1)
     expect(await page.locator('#services').innerText()).toMatch(/idle\s+(?:–|\d+ calls)/)
-    expect(await page.locator('#verdict').innerText()).toMatch(/^Idle\./)
+    expect(await page.locator('#verdict').innerText()).toMatch(/^Nothing is wrong\./)
     expect(await page.locator('#runs tbody tr').count()).toBe(2)
     expect(await page.locator('nav a').allInnerTexts()).toEqual(NAVIGATION)
     for (const [source, picked] of [

@@ -87,7 +87,7 @@ test.each([
 
 test('the limit of a service says whether it is stated too high, and what to do', () => {
   const render = (overstated: RateReport['overstated']): string =>
-    limitText({ ...LIMIT, status: { ...STATUS, overstated } }, 0).toString()
+    limitText({ ...LIMIT, status: { ...STATUS, overstated } }).toString()
   expect(render({ limit: 600, window_ms: 60_000, endpoint: null, granted: 100 })).toContain(
     'stated 600 calls in 1 min, the service grants about 100: change `rate.limit` of the service',
   )

@@ -10,16 +10,13 @@ import { nextTimes } from '../../../config/cron.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
-import { formatCount, formatDuration, pluralize } from '../../../util/text.ts'
+import { formatCount, pluralize } from '../../../util/text.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
 import { html, type Markup, type HtmlPart } from '../html.ts'
 import type { DashboardDeps, Page } from '../page.ts'
 import { runsTable } from './runs.ts'
 import { sourcesCard } from './source.ts'
 import { findServiceCondition, healthSection, tryLink } from './verdict.ts'
-
-/** Runs on the overview; the others are on their own page. */
-const RUNS = 5
 
 /** Whether Fillrate works, what needs attention, what it does now and next. */
 export const overviewPage: Page = {
@@ -53,8 +50,7 @@ const servicesCard = (
         { name: 'state', cell: (service) => serviceState(service, conditions) },
         {
           name: 'limit',
-          cell: ({ limits }) =>
-            limits.length === 0 ? '–' : limits.map((limit) => limitText(limit, data.readAt)),
+          cell: ({ limits }) => (limits.length === 0 ? '–' : limits.map(limitText)),
         },
         { name: 'calls today', kind: 'number', cell: ({ today }) => countOrDash(today?.calls) },
         { name: '429s', kind: 'number', cell: ({ today }) => countOrDash(today?.throttled) },
@@ -91,19 +87,11 @@ function serviceState(
   ]
 }
 
-/** The limit of a key: `150 calls in 2 s`, how much of it is used now, and whether it is stated too high. */
-export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): Markup {
-  const next = status?.next_window_at?.getTime() ?? null
-  return html`<span class="limit"
-    >${formatLimit(limit, windowMs)}${
-      status?.live === true &&
-      html`<span class="soft">
-        ${formatCount(status.window_used)}
-        used${next !== null && next > now && `, resets in ${formatDuration(next - now)}`}</span
-      >`
-    }${status?.beside && html`<span class="soft">, and ${formatLimit(status.beside.limit, status.beside.window_ms)}, learnt from refusals</span>`}${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
+/** The limit of a key: `150 calls in 2 s`, and whether it is stated too high. */
+export const limitText = ({ limit, window_ms: windowMs, status }: RateLimitReport): Markup =>
+  html`<span class="limit"
+    >${formatLimit(limit, windowMs)}${status?.beside && html`<span class="soft">, and ${formatLimit(status.beside.limit, status.beside.window_ms)}, learnt from refusals</span>`}${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
   >`
-}
 
 /** What is left of each budget; nothing while there is none. */
 function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
@@ -138,19 +126,15 @@ const runsCard = (data: DashboardData, system: SystemData, config: DashboardDeps
   card(
     'runs',
     'Runs',
-    [nextRunSentence(system, config), runsTable(data.runs.slice(0, RUNS), data.readAt)],
+    [nextRunSentence(system, config), runsTable(data.runs, data.readAt)],
     data.runs.length > 0 && html`<a href="/runs">All runs</a>`,
   )
 
 /** When a run starts by itself, in one sentence; what to do if none does. */
-function nextRunSentence(
-  { hasDaemon, readAt }: SystemData,
-  { schedule, sources }: DashboardDeps['config'],
-): Markup {
+function nextRunSentence({ hasDaemon, readAt }: SystemData, { schedule }: DashboardDeps['config']): Markup {
   const [next] = schedule
     .flatMap((entry) => nextTimes(entry, readAt, 1).map((at) => ({ at: new Date(at), ...entry })))
     .toSorted((a, b) => a.at.getTime() - b.at.getTime())
-  const followed = listFollowed(sources)
   if (next !== undefined)
     return html`<div class="sub">
       ${
@@ -160,8 +144,6 @@ function nextRunSentence(
               not start. Start <code>fillrate start</code>.`
       }
     </div>`
-  if (followed.length > 0)
-    return html`<div class="sub">No schedule; live sync watches ${sourceLinks(followed)}</div>`
   return html`<p class="sub">
     No schedule: runs start with <code>fillrate run</code>, or with <code>schedule</code> in the configuration
     and <code>fillrate start</code>.

@@ -189,7 +189,7 @@ function aboutSection({ run, undoneBy, readAt }: RunPageData): Markup {
     !run.alive &&
       hasWritten &&
       undoneBy === null &&
-      html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
+      html`<p class="sub"><code>fillrate undo ${id} --yes</code> undoes the run.</p>`,
   ])
 }
 

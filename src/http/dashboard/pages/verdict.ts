@@ -10,27 +10,22 @@ import {
 } from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/transaction.ts'
 import { describeError } from '../../../util/error-text.ts'
-import { formatCount } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { timeAgo, withCode, type Tone } from '../components.ts'
-import { html, type Markup, type HtmlPart } from '../html.ts'
+import { html, type Markup } from '../html.ts'
 import { START_RUN } from './runs.ts'
 
-/** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
-export function healthSection(verdict: Verdict, canAct: boolean): Markup {
-  const { conditions, readAt: now } = verdict
-  const [tone, activity] = describeActivity(verdict)
-  const [first] = conditions
-  return html`<section
+/** Whether Fillrate works: each condition with what it means and what to do. */
+export const healthSection = ({ conditions, readAt }: Verdict, canAct: boolean): Markup =>
+  html`<section
     id="verdict"
-    class="verdict ${first === undefined ? tone : toTone(first)}"
+    class="verdict ${conditions[0] === undefined ? 'good' : toTone(conditions[0])}"
     aria-label="Health"
   >
-    ${conditions.map((condition) => conditionBlock(condition, now, canAct))}
-    <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
+    ${conditions.map((condition) => conditionBlock(condition, readAt, canAct))}
+    ${conditions.length === 0 && html`<p class="headline">Nothing is wrong.</p>`}
     ${canAct && html`<p class="actions">${START_RUN}</p>`}
   </section>`
-}
 
 /** What a call to the service proves, or ends: `Try now` makes it. */
 const TRIED: ReadonlySet<string> = new Set<ConditionKind>([
@@ -100,17 +95,4 @@ function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutag
   if (!isTransient(error)) return null
   const reason = networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
   return known ?? { details: { reason }, forMs: 0 }
-}
-
-function describeActivity({ runs }: Verdict): [Tone, HtmlPart] {
-  // A run of live sync stays open for a while after each change.
-  const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
-  if (first !== undefined)
-    return [
-      'busy',
-      others.length === 0
-        ? html`<a href="/runs/${first.id}">Run ${first.id}</a> is in progress.`
-        : `${formatCount(others.length + 1)} runs in progress.`,
-    ]
-  return runs.length === 0 ? ['quiet', 'No runs yet.'] : ['good', 'Idle.']
 }
