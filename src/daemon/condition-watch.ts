@@ -127,8 +127,7 @@ export class ConditionTicker {
     } catch (error) {
       // What it still records, no other process logs.
       look.then((late) => logChanges(log, late)).catch(() => {})
-      if (isTransient(error) || error instanceof DatabaseUnusableError)
-        state.setAway(toAwayDetails(error, state.name))
+      if (isTransient(error) || error instanceof DatabaseUnusableError) state.setAway(toAwayDetails(error))
       // Without the schema there is nothing to watch, and nowhere to store an outage. What waits for it says so.
       else if (isMissingTable(error)) state.clearAway()
       else throw error
@@ -142,7 +141,7 @@ export class ConditionTicker {
     const { db, state, schedules } = this.#process
     if (state.suspectsRefusal) await tryWrite(db)
     const refusal = state.findRefusal()
-    if (refusal !== null) state.setAway({ sqlstate: refusal.sqlState, process: state.name }, refusal.firstAt)
+    if (refusal !== null) state.setAway({ sqlstate: refusal.sqlState }, refusal.firstAt)
     const outage = state.findOutage()
     // First: what an outage delays is no condition of its own.
     if (outage !== null && outage.forMs > 0) {
@@ -225,11 +224,11 @@ async function withTimeout<Result>(work: Promise<Result>, ms: number): Promise<R
   return first as Result
 }
 
-function toAwayDetails(error: unknown, process: string): ConditionDetails {
+function toAwayDetails(error: unknown): ConditionDetails {
   const code = networkErrorCode(error)
   return describeRefusal(code) === null
-    ? { reason: networkErrorMeaning(code) ?? describeError(error), process }
-    : { sqlstate: code ?? undefined, process }
+    ? { reason: networkErrorMeaning(code) ?? describeError(error) }
+    : { sqlstate: code ?? undefined }
 }
 
 /** SQLSTATEs of a table, column, function or schema that does not exist. */
@@ -240,8 +239,6 @@ const isMissingTable = (error: unknown): boolean =>
 export class ProcessState {
   /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
   readonly owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
-  /** The process as people know it. */
-  readonly name = `${hostname()}:${process.pid}`
   /** Notified of news, and when a connection to Postgres was lost: a restart may be over before the next look. */
   readonly changed = new WakeSignal()
   readonly metrics = new WorkMetrics()

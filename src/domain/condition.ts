@@ -35,11 +35,8 @@ export interface ConditionDetails {
   readonly limit?: number | undefined
   /** What a budget counts, if not lookups. */
   readonly unit?: 'credits' | undefined
-  /** The run, and its sources. */
+  /** The run that failed. */
   readonly run?: number | undefined
-  readonly sources?: readonly string[] | undefined
-  /** The process that knows it: host name and process id. */
-  readonly process?: string | undefined
   /** When it ends or is tried again by itself, as an ISO time. */
   readonly until?: string | undefined
   /** A measured duration, in milliseconds. */

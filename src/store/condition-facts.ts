@@ -283,10 +283,7 @@ const restSql = (isBudgetSpent: boolean, bound: DayUsage['bound']) => sql`
            null as service,
            null as source,
            refused_at as since,
-           jsonb_build_object(
-             'sqlstate', refused,
-             'process', host || ':' || pid
-           ) as details
+           jsonb_build_object('sqlstate', refused) as details
       from alive
      where refused_at > now() - interval '10 seconds'
     union all

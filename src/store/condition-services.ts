@@ -26,7 +26,7 @@ export const msSql = (interval: RawBuilder<unknown>) => sql`(extract(epoch from 
  */
 export const actorsSql = sql`
   alive as (
-    select owner, role, host, pid, refused, refused_at, config
+    select role, refused, refused_at, config
       from fillrate.processes
      where seen_at > now() - ${ALIVE_FOR}
   ), daemon as (
@@ -264,11 +264,7 @@ export const failedRunsSql = sql`
            f.service,
            array_to_string(f.sources, ', ') as source,
            f.finished_at as since,
-           jsonb_build_object(
-             'run', f.id,
-             'sources', f.sources,
-             'reason', f.reason
-           ) as details
+           jsonb_build_object('run', f.id, 'reason', f.reason) as details
       from failed f
      where (
              f.failed_for is null

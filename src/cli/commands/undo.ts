@@ -1,12 +1,12 @@
 import type { UndoReport } from '../../actions/undo/undo.ts'
-import { pluralize, formatCount, formatDuration } from '../../util/text.ts'
+import { pluralize, formatDuration } from '../../util/text.ts'
 import { FINISHING_MESSAGE, createParser, defineCommand, requireYes } from '../command.ts'
 import { parseRunNumber, yesOption } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { wrapText, type Output } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
-import { compact, renderCounts, renderText } from '../views/layout.ts'
-import { SOURCE_COLUMN, renderKeyedRows, renderTable } from '../views/table.ts'
+import { renderCounts, renderText } from '../views/layout.ts'
+import { renderKeyedRows } from '../views/table.ts'
 import { renderLeftOut } from '../views/report.ts'
 
 export const undoCommand = defineCommand(
@@ -81,7 +81,6 @@ function renderUndo(report: UndoReport, output: Output): string[] {
         ],
       ],
     ),
-    ...renderColumns(report, output),
     ...renderKeyedRows(output, `${pluralize(report.kept.length, 'row')} with kept values`, report.kept, [
       { title: 'columns', text: (row) => row.columns.join(', '), minColumns: 10 },
       { title: 'changed since', text: describeKept },
@@ -105,21 +104,6 @@ function formatHeadline(
   if (run === null) return `Nothing left to undo of ${what}.`
   const ended = status === 'interrupted' ? paint('warn', 'was interrupted undoing') : paint('good', 'undid')
   return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${formatDuration(ms)}`
-}
-
-function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
-  if (columns.length === 0) return []
-  const restored = dry ? 'would be restored' : 'restored'
-  return compact([
-    '',
-    ...renderTable(output, columns, [
-      { ...SOURCE_COLUMN, ifDifferent: true },
-      { title: 'column', text: ({ column }) => column, minColumns: 8 },
-      { title: restored, text: ({ restored }) => formatCount(restored), number: true },
-      { title: 'kept', text: ({ kept }) => (kept === 0 ? '' : formatCount(kept)), number: true },
-    ]),
-    cells.touched > 0 && output.paint('quiet', `and ${pluralize(cells.touched, 'cell')} of touched columns`),
-  ])
 }
 
 function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {

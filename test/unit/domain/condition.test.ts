@@ -16,8 +16,6 @@ const FULL: ConditionDetails = {
   waiting: 2_220,
   limit: 400,
   run: 7,
-  sources: ['people'],
-  process: 'host-1 4711',
   until: new Date(NOW + 300_000).toISOString(),
   ms: 12_000,
 }
