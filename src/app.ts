@@ -80,7 +80,6 @@ export class App extends Actions {
     this.#isWatched = options.state !== undefined
     this.notifier = new Notifier({
       owner: state.owner,
-      environment: environment.name,
       dashboardUrl: environment.dashboardUrl,
       targets: config.notify,
       url: environment.notifyUrl,

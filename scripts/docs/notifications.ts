@@ -20,7 +20,7 @@ export const notificationsPage = (): string => `# Notifications
 - \`form\`: \`json\`, the default, with the fields below; \`slack\`: \`{ text }\`, for Slack, Mattermost and others
 - \`on\`: \`error\`, the default: conditions that need a person; \`warning\`: the other conditions
 
-\`FILLRATE_ENVIRONMENT\` names the installation. Links lead to \`FILLRATE_DASHBOARD_URL\`, or to \`FILLRATE_PUBLIC_URL\`.
+Links lead to \`FILLRATE_DASHBOARD_URL\`, or to \`FILLRATE_PUBLIC_URL\`.
 
 ## Delivery
 

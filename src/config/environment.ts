@@ -28,7 +28,6 @@ export const ENVIRONMENT_VARIABLES = {
   FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
   FILLRATE_DASHBOARD_URL:
     'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
-  FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
   FILLRATE_NOTIFY_URL: 'default notification URL',
   LOG_LEVEL: 'trace, debug, info, warn, error, fatal or silent',
   HTTPS_PROXY: 'proxy for the service',
@@ -111,8 +110,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv) {
     dashboardUrl:
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,
-    /** What this installation is called in notifications: `production`. */
-    name: read('FILLRATE_ENVIRONMENT', String),
     /** Where notifications go if the configuration names no URL. */
     notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
       parseSecretAddress(text, 'https://ops.example.com/fillrate'),

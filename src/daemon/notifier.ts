@@ -6,7 +6,6 @@ import type { Condition } from '../domain/condition.ts'
 import {
   findDueEvent,
   type NotificationForm,
-  type NotificationOrigin,
   notificationRetryMs,
   toConditionNotification,
   toSlackText,
@@ -19,7 +18,9 @@ import { acquireLease, releaseLease } from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 
-interface NotifierOptions extends NotificationOrigin {
+interface NotifierOptions {
+  /** The address of the dashboard, without a trailing slash. */
+  readonly dashboardUrl: string | null
   /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly targets: readonly NotifyTarget[]
@@ -128,7 +129,7 @@ export class Notifier {
     if (this.#span === null || since < this.#span.since || since > this.#span.until) return []
     const condition = { ...outage, id: 0, endedAt: null, acceptedBy }
     const now = Date.now()
-    const body = toConditionNotification(condition, this.#options, now)
+    const body = toConditionNotification(condition, this.#options.dashboardUrl, now)
     const accepted = [...this.#targets.values()]
       .filter((target) => findDueEvent(condition, target, now) === 'began')
       .map(async (target) => ((await this.#attempt(target, body)) ? [`began ${target.key}`] : []))
@@ -141,7 +142,7 @@ export class Notifier {
       [...this.#targets.values()].flatMap((target) => {
         const event = findDueEvent(condition, target, now)
         if (event === null || (event === 'began' && this.#mayBeKnown(condition))) return []
-        const body = toConditionNotification(condition, this.#options, now)
+        const body = toConditionNotification(condition, this.#options.dashboardUrl, now)
         return [{ target, body, note: () => noteAccepted(db, condition.id, [`${event} ${target.key}`]) }]
       }),
     )

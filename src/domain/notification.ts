@@ -15,13 +15,6 @@ export type NotificationForm = (typeof NOTIFICATION_FORMS)[number]
 /** Only what needs a person: a target that reports everything is muted. */
 export const DEFAULT_TOPICS: readonly ConditionSeverity[] = ['error']
 
-/** Where a notification comes from. */
-export interface NotificationOrigin {
-  readonly environment: string | null
-  /** The address of the dashboard, without a trailing slash. */
-  readonly dashboardUrl: string | null
-}
-
 /** A condition as it is stored, with the targets that were notified of it. */
 export interface NotableCondition extends Condition {
   readonly id: number
@@ -47,10 +40,13 @@ export function findDueEvent(
   return isDue && !isAccepted ? 'began' : null
 }
 
-/** A condition that began, or, with `endedAt`, that is over. */
+/**
+ * A condition that began, or, with `endedAt`, that is over.
+ * @param dashboardUrl without a trailing slash
+ */
 export function toConditionNotification(
   condition: Omit<NotableCondition, 'acceptedBy'>,
-  { environment, dashboardUrl }: NotificationOrigin,
+  dashboardUrl: string | null,
   now: number,
 ): FillrateNotification {
   const { id, kind, service, source, since, endedAt, details } = condition
@@ -62,7 +58,6 @@ export function toConditionNotification(
     event_id: `${event}-${id}-${since.getTime()}`,
     event,
     at: (endedAt ?? since).toISOString(),
-    environment,
     severity: isOver ? 'info' : severityOf(condition),
     title: isOver ? describeEnd(condition, duration) : title,
     meaning: isOver ? null : meaning,
@@ -86,17 +81,9 @@ export function toConditionNotification(
 const ICONS = { error: ':x:', warning: ':warning:', info: ':white_check_mark:' } as const
 
 /** A notification as text for Slack and services that read its form. */
-export function toSlackText({
-  environment,
-  severity,
-  title,
-  meaning,
-  action,
-  link,
-}: FillrateNotification): string {
-  const name = environment === null ? 'Fillrate' : `Fillrate (${environment})`
+export function toSlackText({ severity, title, meaning, action, link }: FillrateNotification): string {
   return [
-    `${ICONS[severity]} *${escapeSlack(name)}*: ${escapeSlack(title)}`,
+    `${ICONS[severity]} *Fillrate*: ${escapeSlack(title)}`,
     ...(meaning === null || action === null ? [] : [escapeSlack(`${meaning} ${action}`)]),
     ...(link === null ? [] : [`<${link}|Open the dashboard>`]),
   ].join('\n')

@@ -65,7 +65,6 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   host: null,
   dashboardTokens: [],
   dashboardUrl: null,
-  name: null,
   notifyUrl: null,
   logLevel: 'silent',
   maxConnections: MAX_TEST_CONNECTIONS,

@@ -8,7 +8,6 @@ export const notification = object({
   event_id: is.text('the same in every attempt and for every target, so that a receiver can drop duplicates'),
   event: z.enum(['condition_began', 'condition_ended']).describe('what happened to the condition'),
   at: is.isoTime('when it happened'),
-  environment: is.orNull(is.text('FILLRATE_ENVIRONMENT')),
   severity: z.enum(['error', 'warning', 'info']).describe('`info`: its end'),
   title: is.text('what happened, in one sentence'),
   meaning: is.orNull(is.text('what it means for the rows')),

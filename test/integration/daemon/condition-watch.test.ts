@@ -351,7 +351,7 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
   const start = (delayMs?: number) => {
     const own = new ProcessState()
     const targets: NotifyTarget[] = [{ url: target.url, form: 'json', on: ['error'] }]
-    const origin = { environment: null, dashboardUrl: null, owner: own.owner }
+    const origin = { dashboardUrl: null, owner: own.owner }
     const notifier = new Notifier({ ...origin, targets, url: null, log })
     const sent = vi.spyOn(notifier, 'send')
     const options = { db: database.db, log, state: own, schedules: () => null, notifier: () => notifier }

@@ -40,7 +40,6 @@ const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
     owner: 'test',
     targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
     url: null,
-    environment: 'production',
     dashboardUrl: 'https://fillrate.example.com',
     log,
   })
@@ -67,7 +66,6 @@ test('a condition is reported once, and so is its end, however many processes se
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(received[0]).toMatchObject({
     body: {
-      environment: 'production',
       severity: 'error',
       condition: { kind: 'key_refused', service: 'acme', source: null },
     },

@@ -20,7 +20,6 @@ const variables = [
   'FILLRATE_DASHBOARD_TOKEN',
   'FILLRATE_DASHBOARD_READ_TOKEN',
   'FILLRATE_DASHBOARD_URL',
-  'FILLRATE_ENVIRONMENT',
   'FILLRATE_NOTIFY_URL',
   'LOG_LEVEL',
 ]
@@ -78,7 +77,6 @@ describe('the environment', () => {
       FILLRATE_DASHBOARD_TOKEN: 'anna:0123456789abcdef, a-token-of-nobody-special',
       FILLRATE_DASHBOARD_READ_TOKEN: 'grafana:fedcba9876543210',
       FILLRATE_DASHBOARD_URL: 'https://ops.example.com/fillrate/',
-      FILLRATE_ENVIRONMENT: 'production, EU',
       FILLRATE_NOTIFY_URL: 'https://hooks.example.com/T0/B0?x=1',
       LOG_LEVEL: 'DEBUG',
     })
@@ -98,7 +96,6 @@ describe('the environment', () => {
         { name: 'grafana', role: 'reader', secret: 'fedcba9876543210' },
       ],
       dashboardUrl: 'https://ops.example.com/fillrate',
-      name: 'production, EU',
       notifyUrl: 'https://hooks.example.com/T0/B0?x=1',
       logLevel: 'debug',
     })

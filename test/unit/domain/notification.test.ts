@@ -7,7 +7,7 @@ import {
 } from '../../../src/domain/notification.ts'
 import type { Condition } from '../../../src/domain/condition.ts'
 
-const origin = { environment: 'production', dashboardUrl: 'https://fillrate.example.com' }
+const dashboard = 'https://fillrate.example.com'
 const at = Date.parse('2026-11-22T22:20:00Z')
 const refused: Condition & { id: number; endedAt: Date | null } = {
   id: 12,
@@ -19,26 +19,25 @@ const refused: Condition & { id: number; endedAt: Date | null } = {
   details: { reason: 'HTTP 401' },
 }
 test('a condition says what happened, what it means and what to do, and where', () => {
-  const notice = toConditionNotification(refused, origin, at)
+  const notice = toConditionNotification(refused, dashboard, at)
   expect(notice).toMatchObject({
     event_id: `condition_began-12-${refused.since.getTime()}`,
     event: 'condition_began',
     at: '2026-11-22T22:14:00.000Z',
-    environment: 'production',
     severity: 'error',
     link: 'https://fillrate.example.com/',
     duration_ms: null,
     condition: { kind: 'key_refused', service: 'acme', source: null, ended_at: null },
   })
   const text = toSlackText(notice)
-  expect(text.split('\n')[0]).toMatch(/^:x: \*Fillrate \(production\)\*: acme rejects the API key/)
+  expect(text.split('\n')[0]).toMatch(/^:x: \*Fillrate\*: acme rejects the API key/)
   expect(text).toContain('FILLRATE_ACME_API_KEY')
   expect(text).toContain('<https://fillrate.example.com/|Open the dashboard>')
 })
 
 test('its end says how long it lasted, and asks for nothing', () => {
   const ended = { ...refused, endedAt: new Date('2026-11-22T22:19:00Z') }
-  const notice = toConditionNotification(ended, origin, at)
+  const notice = toConditionNotification(ended, dashboard, at)
   expect(notice).toMatchObject({
     event: 'condition_ended',
     at: '2026-11-22T22:19:00.000Z',
@@ -50,17 +49,17 @@ test('its end says how long it lasted, and asks for nothing', () => {
 })
 
 test('a condition of a run links to it', () => {
-  const notice = toConditionNotification({ ...refused, details: { run: 86 } }, origin, at)
+  const notice = toConditionNotification({ ...refused, details: { run: 86 } }, dashboard, at)
   expect(notice).toMatchObject({ link: 'https://fillrate.example.com/runs/86' })
 })
 
-test('what Slack reads as markup is escaped, and nothing is invented without an address or a name', () => {
+test('what Slack reads as markup is escaped, and nothing is invented without an address', () => {
   const notice = toConditionNotification(
     { ...refused, details: { reason: '<!channel> & <http://x|y>' } },
-    { environment: null, dashboardUrl: null },
+    null,
     at,
   )
-  expect(notice).toMatchObject({ link: null, environment: null })
+  expect(notice).toMatchObject({ link: null })
   const text = toSlackText(notice)
   expect(text).toContain('&lt;!channel&gt; &amp; &lt;http://x|y&gt;')
   expect(text).toMatch(/^:x: \*Fillrate\*: /)
@@ -76,9 +75,9 @@ test('attempts spread from seconds to an hour', () => {
 test('what is sent is what docs/notifications.md describes', () => {
   const over = { ...refused, endedAt: new Date(at) }
   for (const notice of [
-    toConditionNotification(refused, origin, at),
-    toConditionNotification(over, { environment: null, dashboardUrl: null }, at),
-    toConditionNotification({ ...refused, details: { run: 1 } }, origin, at),
+    toConditionNotification(refused, dashboard, at),
+    toConditionNotification(over, null, at),
+    toConditionNotification({ ...refused, details: { run: 1 } }, dashboard, at),
   ]) {
     const sent: unknown = JSON.parse(JSON.stringify(notice))
     expect(notification.parse(sent)).toEqual(sent)
