@@ -176,7 +176,7 @@ export class UsageError extends Error {
   }
 }
 
-/** @throws UsageError where a command that changes data is to act, and was not told so */
+/** @throws UsageError where a command would change data, and --yes does not permit it */
 export function requireYes({
   command,
   flags,

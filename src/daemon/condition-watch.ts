@@ -122,7 +122,7 @@ export class ConditionTicker {
     const look = this.#look()
     let isStored = false
     try {
-      logChanges(log, await withTimeout(look, TIMEOUT_MS))
+      logChanges(log, await Promise.race([look, failAfter(TIMEOUT_MS)]))
       isStored = true
     } catch (error) {
       // What it still records, no other process logs.
@@ -215,14 +215,10 @@ class DatabaseUnusableError extends FillrateError {
   override readonly name = 'DatabaseUnusableError'
 }
 
-async function withTimeout<Result>(work: Promise<Result>, ms: number): Promise<Result> {
-  // It ends later with an error that then says nothing new.
-  work.catch(() => {})
-  const isLate = Symbol('late')
-  const first = await Promise.race([work, sleep(ms, isLate, { ref: false })])
-  if (first === isLate) throw new DatabaseUnusableError(`no response within ${formatDuration(ms)}`)
-  return first as Result
-}
+const failAfter = (ms: number): Promise<never> =>
+  sleep(ms, undefined, { ref: false }).then(() => {
+    throw new DatabaseUnusableError(`no response within ${formatDuration(ms)}`)
+  })
 
 function toAwayDetails(error: unknown): ConditionDetails {
   const code = networkErrorCode(error)

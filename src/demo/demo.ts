@@ -117,7 +117,7 @@ async function showParts(
   stdout.lines(renderExamples(stdout, examples))
   const dashboard = keep ? await serveDashboard(call, context, ending) : null
   heading(stdout, `Done in ${formatDuration(performance.now() - began)}. What next`)
-  const terms = dashboard === null ? afterDemo(env) : besideDemo(env, dashboard, examples[0]?.key ?? '1')
+  const terms = dashboard === null ? AFTER_DEMO : besideDemo(dashboard, examples[0]?.key ?? '1')
   stdout.lines(renderFields(stdout, terms, 'type'))
   if (dashboard !== null) stdout.lines(['', 'Ctrl-C stops it, and removes all of it.'])
   return Exit.done
@@ -168,29 +168,18 @@ const step = (stdout: Output, text: string): void => stdout.line(`  ${stdout.pai
 const heading = (stdout: Output, text: string): void =>
   stdout.lines(['', stdout.paint('heading', text), stdout.paint('quiet', '─'.repeat(stdout.textColumns)), ''])
 
-/** Whether it runs in a checkout: npm sets the name of the running script. */
-const isCheckout = (env: NodeJS.ProcessEnv): boolean => env['npm_lifecycle_event'] === 'start'
+const AFTER_DEMO: readonly Field[] = [
+  ['npx fillrate demo --keep', 'again, and leave the database and a dashboard open'],
+  ['npx fillrate init', 'with your own database (DATABASE_URL): propose a configuration'],
+]
 
-function afterDemo(env: NodeJS.ProcessEnv): Field[] {
-  const [again, program] = isCheckout(env)
-    ? ['npm start --', 'npx node src/main.ts']
-    : ['npx fillrate demo', 'npx fillrate']
-  return [
-    [`${again} --keep`, 'again, and leave the database and a dashboard open'],
-    [`${program} init`, 'with your own database (DATABASE_URL): propose a configuration'],
-  ]
-}
-
-function besideDemo(env: NodeJS.ProcessEnv, dashboard: string, key: string): Field[] {
-  const program = isCheckout(env) ? 'npx node ../src/main.ts' : 'npx fillrate'
-  return [
-    [dashboard, 'every run, row and reason'],
-    [`cd ${STATE_FOLDER}`, 'in another terminal: its configuration, and the settings of these commands'],
-    [`${program} run`, 'again: no lookup is repeated'],
-    [`${program} explain contacts ${key}`, 'why a row is as it is'],
-    [`${program} undo 1 --dry-run`, 'what an undo would give back'],
-  ]
-}
+const besideDemo = (dashboard: string, key: string): Field[] => [
+  [dashboard, 'every run, row and reason'],
+  [`cd ${STATE_FOLDER}`, 'in another terminal: its configuration, and the settings of these commands'],
+  ['npx fillrate run', 'again: no lookup is repeated'],
+  [`npx fillrate explain contacts ${key}`, 'why a row is as it is'],
+  ['npx fillrate undo 1 --dry-run', 'what an undo would give back'],
+]
 
 /** A contact before and after the run. */
 interface ContactExample {

@@ -150,7 +150,7 @@ async function openSources(
 ): Promise<{ readonly sources: readonly Source[]; readonly unopened: readonly UnsearchedSource[] }> {
   const { resolveSource } = await import('../../sources/source.ts')
   const { squashText, summarizeProblems } = await import('../../sources/problems.ts')
-  // Nobody's data stay because of a mistake in a file; one that is named is meant.
+  // A person is erased although the configuration is invalid, unless its file is named.
   const config = await readConfig(call).catch((error: unknown) => {
     if (error instanceof ConfigProblems && call.flags.config === null) return error
     throw error

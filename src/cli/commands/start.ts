@@ -1,5 +1,6 @@
 import { listFollowed } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
+import { pluralize } from '../../util/text.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { portOption } from '../options.ts'
 import { readSettings } from '../settings.ts'
@@ -21,7 +22,7 @@ export const startCommand = defineCommand(
     longLived: true,
 
     async handler(call) {
-      const { flags, stdout, signal, now } = call
+      const { flags, stdout, signal } = call
       const { config, log, environment: given } = await readSettings(call)
       const environment = {
         ...given,
@@ -29,8 +30,6 @@ export const startCommand = defineCommand(
         port: flags.port ?? given.port,
       }
       const { openApp } = await import('../../app.ts')
-      const { renderSchedule } = await import('../views/status.ts')
-      const { listNextRuns } = await import('../../config/cron.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       const describeDashboard = await createDashboardLine(environment, stdout)
       await runDaemon({
@@ -54,12 +53,10 @@ export const startCommand = defineCommand(
           }),
         onReady: () => {
           const follows = listFollowed(config.sources)
-          const schedule = listNextRuns(config.schedule, now())
           printAnswer(call, {
-            json: { schedule, follows },
+            json: { follows },
             text: () => [
-              ...renderSchedule(schedule, now(), stdout),
-              ...(follows.length > 0 ? [`Live sync: ${follows.join(', ')}.`] : []),
+              `${pluralize(config.schedule.length, 'schedule')}; live sync of ${follows.join(', ') || 'no source'}.`,
             ],
           })
         },

@@ -6,7 +6,7 @@ import type { Observer } from '../../store/condition-facts.ts'
 import type { Database } from '../../store/open.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { readConfig, useDatabase } from '../settings.ts'
-import { renderSchedule, renderStatus } from '../views/status.ts'
+import { renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
   createParser('status')
@@ -32,13 +32,7 @@ export const statusCommand = defineCommand(
         conditions: conditions.map((condition) => toConditionReport(condition, now())),
         ...(await createStatusReport(db, config)),
       }
-      return {
-        json: report,
-        text: () => [
-          ...renderStatus(report, stdout, now()),
-          ...(report.schedule.length === 0 ? [] : ['', ...renderSchedule(report.schedule, now(), stdout)]),
-        ],
-      }
+      return { json: report, text: () => renderStatus(report, stdout, now()) }
     },
   },
 )

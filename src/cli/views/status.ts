@@ -21,7 +21,7 @@ import {
 import { Run } from '../../domain/run.ts'
 import { runOutcome } from '../../domain/stored-run.ts'
 import { BUDGET_NAMES, formatSpend } from '../../domain/spend.ts'
-import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
+import { wrapText, type Output } from '../terminal.ts'
 import { formatSum, placeBeside, renderFields, renderText, type Field } from './layout.ts'
 import { renderTable } from './table.ts'
 import { renderRowStates } from './report.ts'
@@ -48,6 +48,7 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
         .slice(0, 3)
         .flatMap((limit) => [limitField(limit, now), ...rateStatusFields(limit.status, now)]),
     ]),
+    ...(report.schedule.length === 0 ? [] : ['', ...renderSchedule(report, now, output)]),
   ]
 }
 
@@ -137,26 +138,28 @@ const formatPause = (pause: StatusReport['paused'][number] | null, now: number):
     ? null
     : `paused ${relativeTime(pause.paused_at, now)} by ${pause.paused_by}${pause.reason === null ? '' : ` (${pause.reason})`}`
 
-const MAX_NAME_COLUMNS = 32
-
 /** The share of a source's rows that hold a value, by column. */
-function renderFillRates(
+const renderFillRates = (
   { eligible, columns, measured_at: measuredAt }: MeasuredFillCounts,
   output: Output,
   now: number,
-): string[] {
-  const { paint } = output
-  const names = Math.min(MAX_NAME_COLUMNS, Math.max(...columns.map(({ column }) => textWidth(column)), 8))
-  const numbers = formatCount(eligible).length
-  return [
-    `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}, counted ${relativeTime(measuredAt, now)}`)}`,
-    ...columns.map(({ column, filled }) => {
-      const share = eligible === 0 ? 0 : filled / eligible
-      const count = formatCount(filled).padStart(numbers)
-      return `  ${padText(truncate(column, names), names)}  ${count}  ${formatPercent(share).padStart(6)}`
-    }),
-  ]
-}
+): string[] => [
+  `  ${output.paint('quiet', `fill rate of ${pluralize(eligible, 'row')}, counted ${relativeTime(measuredAt, now)}`)}`,
+  ...renderTable(
+    output,
+    columns,
+    [
+      { title: 'column', text: ({ column }) => column, minColumns: 8 },
+      { title: 'filled', text: ({ filled }) => formatCount(filled), number: true },
+      {
+        title: 'share',
+        text: ({ filled }) => formatPercent(eligible === 0 ? 0 : filled / eligible),
+        number: true,
+      },
+    ],
+    { indent: 2 },
+  ),
+]
 
 function workFields(
   { jobs, deliveries, quarantined_results: quarantined, running_runs: live, last_run: last }: StatusReport,
@@ -248,13 +251,12 @@ function utilisationField(status: RateReport, now: number): Field {
 }
 
 /** The next time of each entry of the schedule. */
-export function renderSchedule(
-  schedule: StatusReport['schedule'],
+const renderSchedule = (
+  { schedule }: StatusReport,
   now: number,
   { paint }: Pick<Output, 'paint'>,
-): string[] {
-  if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
-  return schedule.flatMap(({ cron, timezone, sources, budget, next }) => {
+): string[] =>
+  schedule.flatMap(({ cron, timezone, sources, budget, next }) => {
     const details = [timezone, `runs ${sources.join(', ')}`, ...(budget === null ? [] : [`budget ${budget}`])]
     // `2026-03-29 03:00:00 CEST`, in the time zone of the schedule.
     const local = new Intl.DateTimeFormat('sv-SE', {
@@ -269,4 +271,3 @@ export function renderSchedule(
         .map((at) => `  ${local.format(at)}  ${paint('quiet', relativeTime(at, now))}`),
     ]
   })
-}

@@ -117,7 +117,7 @@ describe('a usage error says what is wrong, with the nearest word and the usage 
     [['run', '--where', ' '], /Expected a text that is not empty/],
     [['run', '--where', '--dry-run'], /Expected a text that is not an option/],
     [['serve', '--port', '70000'], /Expected a port, 0 to 65535/],
-    [['runs', '--state', 'gone'], /Allowed choices are running, /],
+    [['run', '--route', 'gone'], /Allowed choices are auto, /],
     [['remap'], /missing required argument 'SOURCE'/],
     [['sandbox', '--fault', '501=5%'], /Expected faults with a share, as 500=5%: 202, 500/],
     [['sandbox', '--fault', '500=200%'], /Expected a share from 0% to 100%/],

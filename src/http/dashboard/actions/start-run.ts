@@ -1,5 +1,4 @@
 import type { Plan } from '../../../domain/report/plan.ts'
-import * as pauses from '../../../store/source-state.ts'
 import { lookupBudgetOf, type Config } from '../../../config/config.ts'
 import { describeBeyondBudget, describeCost, formatPlanTime } from '../../../actions/plan/report.ts'
 import type { PassRequest } from '../../../actions/validate-request.ts'
@@ -10,7 +9,7 @@ import { listProcesses } from '../../../store/processes.ts'
 import { inTransaction } from '../../../store/transaction.ts'
 import { insertRequest } from '../../../store/scheduled-runs.ts'
 import { formatCount, pluralize } from '../../../util/text.ts'
-import { card, definitionList, nameText, withCode, badge } from '../components.ts'
+import { card, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Markup, type HtmlPart } from '../html.ts'
 import { PageRefused, requireRun, type DashboardDeps, type Page } from '../page.ts'
 import { defineAction, previewSignal, previewWithin, requireApp, type ActionRequest } from './action.ts'
@@ -76,9 +75,7 @@ const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
   )
 
 async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Markup> {
-  const names = Object.keys(deps.config.sources)
-  const paused = await pauses.filterPaused(deps.db, names)
-  const sources = names.map((name) => ({ name, isPaused: paused.includes(name) }))
+  const sources = Object.keys(deps.config.sources)
   return html`<h1>Start a run</h1>
     ${query.has('retried') && html`<p class="notice good" role="status">The rows are queued again. The next run of their source picks them; start it here, or leave it to the schedule.</p>`}
     ${await daemonNotice(deps.db)} ${passForm({ query, problems, sources, config: requireApp(deps).config })}`
@@ -175,7 +172,7 @@ function parseBudget(text: string): LookupBudget | undefined {
 interface PassFormView {
   readonly query: URLSearchParams
   readonly problems: PassProblems
-  readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
+  readonly sources: readonly string[]
   readonly config: Config
 }
 
@@ -198,10 +195,10 @@ function sourceBoxes({ query, problems, sources }: PassFormView): Markup {
     <legend>Sources</legend>
     <div class="boxes">
       ${sources.map(
-        ({ name, isPaused }) =>
+        (name) =>
           html`<label class="box">
             <input type="checkbox" name="source" value="${name}" ${isChosen(name) && html` checked`} />
-            <span>${nameText(name)} ${isPaused && badge('paused', 'warn')}</span>
+            <span>${nameText(name)}</span>
           </label>`,
       )}
     </div>
