@@ -219,7 +219,7 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
       title: `${condition.details.waiting === undefined ? 'Rows' : pluralize(condition.details.waiting, 'row')} of ${sourceOf(condition)} ${condition.details.waiting === 1 ? 'is' : 'are'} gone from the table`,
       meaning:
         'A table that was emptied by mistake, or whose rows row-level security hides, looks the same, so what is stored of them is not erased. They are in no count; rows that come back are restored.',
-      mend: `If they were deleted on purpose: \`fillrate forget --deleted ${sourceOf(condition)}\`. If not, bring them back.`,
+      mend: `If they were deleted on purpose: \`fillrate forget --deleted ${sourceOf(condition)} --yes\`. If not, bring them back.`,
       proof: `\`fillrate forget --deleted ${sourceOf(condition)} --dry-run\``,
     }),
   },

@@ -39,6 +39,6 @@ export function describeHeldErase(source: string, { known, deleted, hidden }: De
       : `${percent}% of its rows are gone`
   return (
     `${why}, so their data is not erased without a confirmation: ` +
-    `\`fillrate forget --deleted ${source}\` erases it; rows that come back are restored`
+    `\`fillrate forget --deleted ${source} --yes\` erases it; rows that come back are restored`
   )
 }

@@ -62,7 +62,11 @@ export class ProgressView {
 export function formatProgress(progress: RunProgress): string {
   return compact([
     formatDuration(progress.elapsedMs),
-    `${formatRows(progress)} (${formatShare(progress)}), ${formatSpeed(progress)}`,
+    [
+      `${formatRows(progress)} (${formatShare(progress)})`,
+      formatSpeed(progress),
+      ...formatLeft(progress),
+    ].join(', '),
     formatNotice(progress),
     formatWork(progress),
   ]).join('; ')
@@ -88,6 +92,12 @@ const formatRows = ({ picked, finished, picking }: RunProgress): string =>
 /** On average since the run began. */
 const formatSpeed = ({ finished, elapsedMs }: RunProgress): string =>
   formatPerSecond(finished / Math.max(1, elapsedMs / 1_000))
+
+/** The time left at this speed, once it is known how many rows there are. */
+const formatLeft = ({ picked, finished, picking, elapsedMs }: RunProgress): string[] =>
+  picking || finished === 0 || finished === picked
+    ? []
+    : [`${formatDuration((elapsedMs / finished) * (picked - finished))} left`]
 
 const formatWork = ({ requested, submitted, jobsWaiting, written }: RunProgress): string =>
   compact([

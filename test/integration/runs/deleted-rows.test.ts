@@ -156,7 +156,7 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   expect((await run()).reason).toContain('100% of its rows are gone')
   await wait()
   const report = await run()
-  expect(report.reason).toContain('`fillrate forget --deleted contacts` erases it')
+  expect(report.reason).toContain('`fillrate forget --deleted contacts --yes` erases it')
   expect(await counted()).toMatchObject({
     total: 0,
     deleted: [{ rows: 40, held: expect.stringContaining('100%') }],

@@ -31,7 +31,7 @@ const progress: RunProgress = {
 
 test('the progress of a run shows speed, why it is stalled, and work done', () => {
   expect(formatProgress(progress)).toBe(
-    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s; waiting for the next window; ' +
+    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; waiting for the next window; ' +
       '1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written',
   )
 })
