@@ -27,7 +27,7 @@ const SLOW = [
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions,actions-browser,auth,dashboard,figures}.test.ts',
   'test/integration/docs/guide-*.test.ts',
-  'test/integration/history/{remap,remap-services}.test.ts',
+  'test/integration/history/{earlier-values-of-services,remap,remap-services,row-identity,undo-order}.test.ts',
   'test/integration/pipeline/{cascade,locked-and-slow-tables,rejected-cells}.test.ts',
   'test/integration/runs/{any-input-jobs,bounded-reading,broken-source,budget-bound,credits,deleted-rows,dry-run,emptied-rows,endpoint-limits,freshness,job-outcomes,jobs,money-budget,other-services,outage,own-writes,result-pages,scopes,service-ages,services-apart,services-in-turn,several-services,stated-credits,unstated-limit}.test.ts',
   'test/integration/sources/{rejected-cells,restore,sample-keys}.test.ts',
