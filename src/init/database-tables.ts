@@ -3,12 +3,13 @@ import { query, quoteIfNeeded, type Db } from '../sources/db.ts'
 import { permittedSql } from '../sources/row-security.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { describeError, QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
 import { toCellSql, type Cell, type SampledRow } from './cells.ts'
 import type { Labels } from './conditions.ts'
 
 /** A table of the user's, as the catalogue lists it for every role. */
 export interface ListedTable {
+  readonly oid: string
   readonly schema: string
   readonly name: string
   /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
@@ -79,7 +80,7 @@ const lacksPolicySql = (command: 'r' | 'w'): string =>
 
 /** Partitions are left out, because their parent is listed; so is what belongs to an extension. */
 const TABLES_QUERY = `
-  select n.nspname as schema, c.relname as name, c.oid::regclass::text as "sqlName",
+  select c.oid::text as oid, n.nspname as schema, c.relname as name, c.oid::regclass::text as "sqlName",
          nullif(c.reltuples, -1)::float8 as rows,
          array(select a.attname::text from pg_attribute a
                 where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as "columnNames",
@@ -134,17 +135,14 @@ export function chooseKey(table: Table): readonly string[] {
 /** Of each statement that reads rows. */
 const ROWS_TIMEOUT_MS = 5_000
 
-/** The rows, or why they cannot be read: that takes too long, or a policy or a function of the table does not let this role. */
-type ReadRows<Row> = { readonly rows: readonly Row[] } | { readonly reason: string }
-
-async function readRows<Row>(db: Database, text: string): Promise<ReadRows<Row>> {
+/** Reads rows; null where that takes too long, or where the role lacks a right that a policy or a function of the table needs. */
+async function readRows<Row>(db: Database, text: string): Promise<readonly Row[] | null> {
   try {
-    return { rows: await inTransaction(db, (tx: Db) => query<Row>(tx, text), ROWS_TIMEOUT_MS) }
+    return await inTransaction(db, (tx: Db) => query<Row>(tx, text), ROWS_TIMEOUT_MS)
   } catch (error) {
     const state = sqlStateOf(error)
-    if (state === QUERY_CANCELED) return { reason: 'its rows could not be read within five seconds' }
-    if (state !== '42501' && !state.startsWith('22')) throw error
-    return { reason: `its rows cannot be read: ${describeError(error)}` }
+    if (state === QUERY_CANCELED || state === '42501' || state.startsWith('22')) return null
+    throw error
   }
 }
 
@@ -164,14 +162,14 @@ const spreadSql = (rows: number, wanted: number): string =>
     : `tablesample system (${Math.min(100, (150 * wanted) / rows).toFixed(6)}) repeatable (1)`
 
 /**
- * Samples at most 500 rows of a table, their long texts cut.
+ * Samples at most 500 rows of a table, their long texts cut. Null where that takes too long.
  * @param rows an estimate; null: unknown
  */
 export async function sampleRows(
   db: Database,
   { sql, columns }: Table,
   rows: number | null,
-): Promise<ReadRows<SampledRow>> {
+): Promise<readonly SampledRow[] | null> {
   const values = columns.flatMap(({ name, canSelect, type: { fit } }) => {
     const own = `t.${quoteIfNeeded(name)}`
     if (!canSelect || fit.kind === 'other') return []
@@ -183,14 +181,13 @@ export async function sampleRows(
         : `left(${own}::text, ${MAX_CHARACTERS})`
     return [`${value} as ${own.slice(2)}`]
   })
-  if (values.length === 0) return { rows: [] }
-  const read = (spread: string): Promise<ReadRows<SampledRow>> =>
+  if (values.length === 0) return []
+  const read = (spread: string): Promise<readonly SampledRow[] | null> =>
     readRows(db, `select ${values.join(', ')} from ${sql} as t ${spread} limit ${SAMPLE_ROWS}`)
   const spread = spreadSql(rows ?? 0, SAMPLE_ROWS)
   const found = await read(spread)
   // Pages may be half empty, and the estimate of the rows may be old.
-  const isEnough = 'rows' in found && found.rows.length >= SAMPLE_ROWS / 5
-  return spread === '' || isEnough ? found : read('')
+  return spread !== '' && (found?.length ?? 0) < SAMPLE_ROWS / 5 ? read('') : found
 }
 
 /** SQL, what the rows of a cell are counted by: `true`, `past`, the text of the value, each element of a list. */
@@ -229,8 +226,8 @@ export async function countLabels(
   count = 'count(*)',
 ): Promise<Counts | null> {
   const labelled = labels.map((sql, n) => ` union all (select ${sql}, ${n})`).join('')
-  const read = async (spread: string) => {
-    const counted = await readRows<{ n: number; label: string; rows: number }>(
+  const read = (spread: string): Promise<ReadonlyArray<{ n: number; label: string; rows: number }> | null> =>
+    readRows(
       db,
       `select n, label, rows from (
          select v.n, v.label, ${count}::float8 as rows,
@@ -241,8 +238,6 @@ export async function countLabels(
           group by v.n, v.label) as c
         where place <= ${COUNTED_LABELS} order by n, place`,
     )
-    return 'rows' in counted ? counted.rows : null
-  }
   const whole = await read('')
   const found = whole ?? (await read(spreadSql(rows ?? COUNTED_ROWS, COUNTED_ROWS)))
   if (found === null) return null

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit'
 import { ConfigProblems } from '../config/problems.ts'
-import { parseTableName, quoteIfNeeded, formatTableName } from '../sources/db.ts'
+import { parseTableName, quoteIfNeeded, formatTableName, type Db } from '../sources/db.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { listCells, type Cell } from './cells.ts'
@@ -20,9 +20,16 @@ import type { Proposal, ProposedSource, LeftTable } from './proposal.ts'
 import { identify, findOutputs, type Identified } from './recognize.ts'
 import { parseConfig } from '../config/load.ts'
 import type { Table } from '../sources/catalogue.ts'
-import { grantStatements, type Grant, type MissingPolicy } from '../sources/problems.ts'
+import {
+  grantStatements,
+  ProblemList,
+  listRemedies,
+  type Grant,
+  type MissingPolicy,
+} from '../sources/problems.ts'
 import { resolveSource } from '../sources/source.ts'
 import { decideConditions, listReasons, mayBeReason, type Labels, type Reason } from './conditions.ts'
+import { checkPolicyPrivileges } from '../sources/check/privileges.ts'
 
 /** Tables that are read at the same time. */
 const MAX_READERS = 4
@@ -43,12 +50,16 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
   )
   const tables = await limit.map(readable, async (listed): Promise<SampledTable> => {
     const sample = await sampleRows(db, listed.table, listed.rows)
-    return 'rows' in sample
-      ? { ...listed, cells: listCells(listed.table, sample.rows), sampled: sample.rows.length }
-      : { ...listed, cells: listCells(listed.table, []), sampled: sample.reason }
+    return { ...listed, cells: listCells(listed.table, sample ?? []), sampled: sample?.length ?? null }
   })
   const wantedTables = tables.filter((table) => wanted.length === 0 || isNamed(table))
-  const judged = wantedTables.map((table) => ({ table, ...judge(table, isNamed(table)) }))
+  const refused = await listRefusedTables(
+    db,
+    wantedTables.filter(({ sampled }) => sampled === null),
+  )
+  const judged = wantedTables
+    .filter(({ sqlName }) => !refused.some(({ table }) => table === sqlName))
+    .map((table) => ({ table, ...judge(table, isNamed(table)) }))
   const found = judged.flatMap(({ table, identified }) =>
     identified === null ? [] : [{ table, identified }],
   )
@@ -64,7 +75,7 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
     ...judged.map(({ table, reason }) => ({ table: table.sqlName, reason })),
     ...drafts.map(({ table, outputs }) => ({ table, reason: outputs.length === 0 ? NO_OUTPUTS : null })),
   ].flatMap(({ table, reason }) => (reason === null ? [] : [{ table, reason, grants: [] }]))
-  return { tables: tables.length, sources, left: [...unread, ...rejected] }
+  return { tables: tables.length, sources, left: [...unread, ...refused, ...rejected] }
 }
 
 /** Whether a table was named, with or without its schema, or its schema was. */
@@ -103,7 +114,7 @@ function judge(
   if (sampled === 0 && lacksSelectPolicy) return { identified: null, reason: null }
   if (sampled === 0 && hasRowSecurity) return reject('row-level security shows this role no row of it')
   if (sampled === 0) return reject('it has no rows, so nothing was measured')
-  if (typeof sampled === 'string') return reject(sampled)
+  if (sampled === null) return reject('its rows could not be read within five seconds')
   const identified = identify(cells)
   if (identified === null)
     return reject('fewer than half of its sampled rows hold an address, a profile or a domain to look up')
@@ -124,8 +135,8 @@ function nameSource({ schema, name }: ListedTable, isShared: boolean): string {
 interface SampledTable extends ListedTable {
   readonly table: Table
   readonly cells: readonly Cell[]
-  /** The number of rows, or why they could not be read. */
-  readonly sampled: number | string
+  /** The number of rows; null: they could not be read in time. */
+  readonly sampled: number | null
 }
 
 const NO_LABELS: Labels = new Map()
@@ -301,4 +312,24 @@ function listUnreadTables(
       listed.table === null ? 'this role may not read it' : 'row-level security may hide its rows'
     return [{ table: on, reason, grants: grantStatements(lacking.filter((grant) => grant !== false)) }]
   })
+}
+
+/**
+ * Those of some tables with policies that read or call what this role may not, which makes Postgres refuse every row.
+ * @param tables whose rows could not be read
+ */
+async function listRefusedTables(db: Db, tables: readonly ListedTable[]): Promise<LeftTable[]> {
+  const refused: LeftTable[] = []
+  for (const { oid, sqlName, hasRowSecurity } of tables) {
+    if (!hasRowSecurity) continue
+    const report = new ProblemList(sqlName)
+    await checkPolicyPrivileges(db, [{ oid, place: 'table', isSource: false }], report)
+    if (report.problems.length > 0)
+      refused.push({
+        table: sqlName,
+        reason: 'its policies use what this role may not',
+        grants: listRemedies(report.problems),
+      })
+  }
+  return refused
 }

@@ -204,7 +204,7 @@ export async function checkRowSecurity(
  * those for PUBLIC too, and the error of Postgres names neither the policy nor its table.
  * @param secured tables whose row-level security is active for this role
  */
-async function checkPolicyPrivileges(
+export async function checkPolicyPrivileges(
   db: Db,
   secured: readonly { readonly oid: string; readonly place: string; readonly isSource: boolean }[],
   report: ProblemList,

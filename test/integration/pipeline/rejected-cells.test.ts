@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
@@ -175,11 +178,10 @@ test('a cell whose own expression yields no value, or too long a one, is reporte
   expect(await harness.count('companies where industry_id is null')).toBe(industry)
   expect(await harness.count('companies where slug is null')).toBe(slug)
 
-  const ended = await runProgram(
-    { cwd: '/', env: { DATABASE_URL: harness.database.url } },
-    'failures',
-    '--json',
-  )
+  const cwd = await mkdtemp(join(tmpdir(), 'fillrate-failures-'))
+  await writeFile(join(cwd, 'fillrate.config.json'), JSON.stringify(companies))
+  const ended = await runProgram({ cwd, env: { DATABASE_URL: harness.database.url } }, 'failures', '--json')
+  await rm(cwd, { recursive: true })
   const { total, cells } = JSON.parse(ended.stdout) as { total: number; cells: object[] }
   expect(total).toBe(0)
   expect(cells).toHaveLength(2)
