@@ -64,7 +64,7 @@ export function formatChoices(words: readonly string[]): string {
 }
 
 /** Of a command that changes data. */
-export const yesOption = new Option('-y, --yes', 'required to act, but for --dry-run').default(false)
+export const yesOption = new Option('-y, --yes', 'act; without it only --dry-run is allowed').default(false)
 
 /** Rows that a dry run of `run` or `remap` shows before and after. */
 export const DRY_RUN_SAMPLE_ROWS = 20
