@@ -43,6 +43,9 @@ type CountedLimit = ExhaustionRecord<RateLimitModel>
 
 type Endpoint = CalledEndpoint | null
 
+/** This many calls are made one by one to find out whether endpoints share a limit: four decide, if no window ends between. */
+const TRIAL_CALLS = 8
+
 /** How often it is seen anew what of a limit is kept for urgent calls: it is released as the window passes. */
 const RESERVE_POLL_MS = 50
 
@@ -69,6 +72,7 @@ export class EndpointModels {
   readonly #granted = new Map<Endpoint, number>()
   readonly #inFlight = new Set<CountedCall>()
   #persisting: Promise<void> = Promise.resolve()
+  #trialCalls = 0
 
   constructor(options: ModelOptions) {
     this.#options = options
@@ -180,7 +184,19 @@ export class EndpointModels {
       // No more than is wanted would be spent: only if that is most of what is left it has to be persisted.
       granted = limit.grantable(Math.min(granted, limit.model.grantable(now, share)), now)
     }
+    if (this.#isTrial(now))
+      granted = Math.min(granted, this.#account?.model.calls.hasPending === true ? 0 : 1)
     return this.documented.limit(Math.max(0, granted), endpoint, now, share)
+  }
+
+  /**
+   * Answers to calls that were in flight together show little of which limit they are counted against, so once half of the
+   * limit is used some calls are made one by one.
+   */
+  #isTrial(now: number): boolean {
+    const model = this.#account?.model
+    if (this.#own.size < 2 || this.#trialCalls >= TRIAL_CALLS || model?.limit == null) return false
+    return (model.remaining(now) ?? 0) < model.limit / 2
   }
 
   /** When `grantable` may rise by the passing of time alone; null if only an answer can raise it. */
@@ -188,8 +204,11 @@ export class EndpointModels {
     if (this.documented.grantable(endpoint, now, share) < 1)
       return this.documented.nextAt(endpoint, now, share)
     const waiting = this.#of(endpoint).filter(({ model }) => model.grantable(now) < 1)
+    const expiresAt = this.#isTrial(now) ? this.#account?.model.calls.grantsExpireAt : null
     const pollAt = waiting.length === 0 && share > 0 ? now + RESERVE_POLL_MS : null
-    const times = [pollAt, ...waiting.map(({ model }) => model.nextCheckAt(now))].filter((at) => at != null)
+    const times = [expiresAt, pollAt, ...waiting.map(({ model }) => model.nextCheckAt(now))].filter(
+      (at) => at != null,
+    )
     return times.length === 0 ? null : Math.max(...times)
   }
 
@@ -208,6 +227,7 @@ export class EndpointModels {
 
   sent(endpoint: Endpoint, now: number): CountedCall {
     if (!this.#called.has(endpoint)) this.#onFirstCall(endpoint, now)
+    else if (this.#isTrial(now) && this.#inFlight.size === 0) this.#trialCalls++
     this.callsSent++
     this.#addGranted(endpoint, -1)
     const parts = this.#of(endpoint).map(({ model }) => ({ model, call: model.sent(now) }))
@@ -283,6 +303,7 @@ export class EndpointModels {
     const [first] = this.#called
     const known = this.#account
     this.#called.add(endpoint)
+    this.#trialCalls = 0
     // While it is the only one, its limit is that of all.
     if (first === undefined && known !== null) this.#prepare(endpoint, known.model)
     if (first === undefined) return

@@ -109,6 +109,48 @@ describe.each(counters)('several endpoints are called, and the service counts as
 const openModels = (options: Omit<ModelOptions, 'onPersisted'>): EndpointModels =>
   new EndpointModels({ onPersisted: () => {}, ...options })
 
+describe('once half of a limit is used, calls are made one by one', () => {
+  const people = 70
+  const START = 1_000_000
+
+  /** Seventy calls to people and one to companies, of a hundred for both. */
+  function begin() {
+    const models = openModels({ now: () => START })
+    let now = START
+    let used = 0
+    const call = (endpoint: 'person' | 'company'): void => {
+      now += 20
+      models.onDemand(new Set([endpoint]), now)
+      models.grant(endpoint, 1, now)
+      const sent = models.sent(endpoint, now)
+      const headers = { 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': String(100 - ++used) }
+      models.answered(sent, { status: 200, headers }, (now += 20))
+    }
+    const grantable = (endpoint: 'person' | 'company'): number => models.grantable(endpoint, 10, (now += 20))
+    for (let n = 0; n < people; n++) call('person')
+    call('company')
+    return { models, call, grantable, now: () => now }
+  }
+
+  test('until it is seen that the endpoints share it', () => {
+    const { models, call, grantable } = begin()
+    let calls = 0
+    for (; grantable('person') === 1 && calls < 20; calls++) call(calls % 2 === 0 ? 'person' : 'company')
+    expect(calls).toBeGreaterThan(0)
+    expect(calls).toBeLessThanOrEqual(4)
+    expect(grantable('person')).toBeGreaterThan(1)
+    expect(models.isByEndpoint).toBe(false)
+  })
+
+  test('and a permit that is never used holds the others up for a minute', () => {
+    const { models, grantable, now } = begin()
+    models.grant('person', 1, now())
+    expect(grantable('company')).toBe(0)
+    expect(models.nextCheckAt('company', now())).toBe(now() - 20 + 60_000)
+    expect(models.grantable('company', 1, now() + 60_000)).toBe(1)
+  })
+})
+
 describe('while endpoints are undecided', () => {
   const HOUR_S = 3600
 
